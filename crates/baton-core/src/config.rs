@@ -1,0 +1,175 @@
+//! Configuration as data: every key that a file, a variable or a flag may set, with its default.
+//! Goes in: documents laid over one another by the runtime. Comes out: a `Config` in range.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::document::Document;
+use crate::id::AgentName;
+use crate::problem::Problem;
+
+/// `baton.toml`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// A built-in pack's name.
+    pub pack: String,
+    /// `en` or `zh`, or what the pack has.
+    pub lang: String,
+    pub features: Features,
+    pub report: Correction,
+    pub decision: Correction,
+    pub context: Context,
+    pub limits: Limits,
+    /// By agent name; MAIN and FINISH_REVIEW too.
+    pub agents: IndexMap<AgentName, AgentConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            pack: "tdd".to_owned(),
+            lang: "en".to_owned(),
+            features: Features::default(),
+            report: Correction::default(),
+            decision: Correction::default(),
+            context: Context::default(),
+            limits: Limits::default(),
+            agents: IndexMap::new(),
+        }
+    }
+}
+
+/// What can be switched off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Features {
+    pub subloop: bool,
+    pub levels: bool,
+    pub milestones: bool,
+    pub summary_cache: bool,
+    pub folding: bool,
+}
+
+impl Default for Features {
+    fn default() -> Features {
+        Features { subloop: true, levels: true, milestones: true, summary_cache: true, folding: true }
+    }
+}
+
+/// How often an agent may correct an answer that breaks the protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Correction {
+    pub retries: u32,
+}
+
+impl Default for Correction {
+    fn default() -> Correction {
+        Correction { retries: 1 }
+    }
+}
+
+/// What prompts carry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Context {
+    /// How much of a report MAIN sees: 1 summary, 2 with key evidence, 3 whole.
+    pub level: u32,
+    /// Iterations of the history window.
+    pub history_window: u32,
+    pub include_milestones: bool,
+    /// Earlier rounds of related reports that an agent sees.
+    pub subagent_history: u32,
+    /// Tokens of the history window; absent: a quarter of the prompt limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    pub prompt_limit: PromptLimit,
+}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context {
+            level: 1,
+            history_window: 10,
+            include_milestones: true,
+            subagent_history: 1,
+            max_tokens: None,
+            prompt_limit: PromptLimit::default(),
+        }
+    }
+}
+
+/// Tokens of one prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PromptLimit {
+    pub main: u64,
+    pub agent: u64,
+    pub finish_check: u64,
+}
+
+impl Default for PromptLimit {
+    fn default() -> PromptLimit {
+        PromptLimit { main: 40_000, agent: 60_000, finish_check: 120_000 }
+    }
+}
+
+/// Where a run stops.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    pub iterations: u32,
+    pub stage_minutes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { iterations: 50, stage_minutes: 60 }
+    }
+}
+
+/// How one agent runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl Config {
+    pub fn read(document: &Document) -> Result<Config, Vec<Problem>> {
+        let config: Config = document.read().map_err(|problem| vec![problem])?;
+        let context = &config.context;
+        let ranges = [
+            ("report.retries", u64::from(config.report.retries), 0, 10),
+            ("decision.retries", u64::from(config.decision.retries), 0, 10),
+            ("context.level", u64::from(context.level), 1, 3),
+            ("context.history_window", u64::from(context.history_window), 3, 100),
+            ("context.subagent_history", u64::from(context.subagent_history), 0, 2),
+            ("context.max_tokens", context.max_tokens.unwrap_or(MIN_TOKENS), MIN_TOKENS, MAX_TOKENS),
+            ("context.prompt_limit.main", context.prompt_limit.main, MIN_TOKENS, MAX_TOKENS),
+            ("context.prompt_limit.agent", context.prompt_limit.agent, MIN_TOKENS, MAX_TOKENS),
+            ("context.prompt_limit.finish_check", context.prompt_limit.finish_check, MIN_TOKENS, MAX_TOKENS),
+            ("limits.iterations", u64::from(config.limits.iterations), 1, 1_000_000),
+            ("limits.stage_minutes", u64::from(config.limits.stage_minutes), 1, 10_080),
+        ];
+        let problems: Vec<Problem> = ranges
+            .into_iter()
+            .filter(|(_, value, low, high)| !(low..=high).contains(&value))
+            .map(|(path, value, low, high)| {
+                let message = format!("{path}: {value} is not between {low} and {high}");
+                document.locate_at(Problem::new("config-range", message), path)
+            })
+            .collect();
+        if problems.is_empty() { Ok(config) } else { Err(problems) }
+    }
+}
+
+const MIN_TOKENS: u64 = 500;
+const MAX_TOKENS: u64 = 10_000_000;

@@ -1,0 +1,437 @@
+//! What MAIN decides. Goes in: its answer, whole and untrusted. Comes out: a `Decision`, or every
+//! problem with its place. One JSON object and nothing around it; nothing is guessed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::document::{Document, Node, Value};
+use crate::id::{AgentName, FINISH, FINISH_CHECK, USER};
+use crate::plan::{Statement, parse_statements};
+use crate::policy::{Outcome, Routing};
+use crate::problem::{Problem, list};
+use crate::text;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    pub next: Next,
+    pub reason: String,
+    pub plan: PlanChange,
+    /// FINISH_REVIEW's verdict is overruled; possible only in FINISH_CHECK.
+    pub overrules_review: bool,
+    /// The work order, where MAIN wrote it.
+    pub task: Option<String>,
+    /// A line for history, from the flat form of older blackboards.
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    Agent(AgentName),
+    User(Question),
+    Finish,
+}
+
+impl Next {
+    pub fn word(&self) -> &str {
+        match self {
+            Next::Agent(agent) => agent.as_str(),
+            Next::User(_) => USER,
+            Next::Finish => FINISH,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanChange {
+    None,
+    /// The statements and the text they came from.
+    Update(Vec<Statement>, String),
+    Replace(String),
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    pub title: String,
+    pub text: String,
+    /// 2 to 4.
+    #[schemars(length(min = 2, max = 4))]
+    pub options: Vec<Choice>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schemars(required)]
+    pub recommended_option_id: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    pub option_id: String,
+    pub description: String,
+}
+
+/// Where MAIN stands when it decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    Ordinary,
+    FinishCheck,
+}
+
+/// The four keys of an ordinary decision and its two optional ones.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    next_agent: String,
+    reason: String,
+    #[serde(deserialize_with = "Option::deserialize")]
+    dev_plan: Option<DevPlan>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    finish_review_override: Option<String>,
+    #[serde(default)]
+    task: Option<String>,
+    #[serde(default)]
+    question: Option<Question>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "null, update statements, or {\"replace\": \"<whole plan>\"}")]
+enum DevPlan {
+    Update(String),
+    Replace(Replacement),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Replacement {
+    replace: String,
+}
+
+/// The form that older blackboards' prompts ask for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flat {
+    next_agent: String,
+    reason: String,
+    #[serde(default)]
+    history_append: Option<String>,
+    #[serde(default)]
+    task: Option<String>,
+    #[serde(default)]
+    dev_plan_next: Option<String>,
+    #[serde(default)]
+    finish_review_override: Option<String>,
+    #[serde(default)]
+    decision_title: Option<String>,
+    #[serde(default)]
+    question: Option<String>,
+    #[serde(default)]
+    options: Option<Vec<Choice>>,
+    #[serde(default)]
+    recommended_option_id: Option<String>,
+}
+
+/// Keys that only the flat form has.
+const FLAT_ONLY: [&str; 5] =
+    ["history_append", "dev_plan_next", "decision_title", "options", "recommended_option_id"];
+
+pub fn read(source: &str, agents: &[AgentName], moment: Moment) -> Result<Decision, Vec<Problem>> {
+    let document = Document::json(source).map_err(|problem| vec![around(source, problem)])?;
+    let root = &document.root;
+    if !matches!(root.value, Value::Object(_)) {
+        let message = format!("the decision is {}, not an object", root.value.kind());
+        let problem = Problem::new("decision-type", message).expected("one JSON object");
+        return Err(vec![document.locate(problem, root.span)]);
+    }
+    let mut check = Check { document: &document, problems: Vec::new() };
+    let decision = if is_flat(root) {
+        document.read().map_err(|problem| vec![problem]).map(|flat| check.flat(flat, agents, moment))?
+    } else {
+        document.read().map_err(|problem| vec![problem]).map(|written| check.written(written, agents, moment))?
+    };
+    match decision {
+        Some(decision) if check.problems.is_empty() => Ok(decision),
+        _ => Err(check.problems),
+    }
+}
+
+/// As MAIN would write it. A decision with a note can only be written flat.
+pub fn render(decision: &Decision) -> String {
+    let question = match &decision.next {
+        Next::User(question) => Some(question),
+        Next::Agent(_) | Next::Finish => None,
+    };
+    let overruled = decision.overrules_review.then_some("ignore");
+    let value = match &decision.note {
+        Some(note) => serde_json::json!({
+            "next_agent": decision.next.word(),
+            "reason": decision.reason,
+            "history_append": note,
+            "task": decision.task,
+            "dev_plan_next": match &decision.plan {
+                PlanChange::Replace(text) => Some(text),
+                PlanChange::None | PlanChange::Update(..) => None,
+            },
+            "finish_review_override": overruled,
+            "decision_title": question.map(|question| &question.title),
+            "question": question.map(|question| &question.text),
+            "options": question.map(|question| &question.options),
+            "recommended_option_id": question.map(|question| &question.recommended_option_id),
+        }),
+        None => serde_json::json!({
+            "next_agent": decision.next.word(),
+            "reason": decision.reason,
+            "dev_plan": match &decision.plan {
+                PlanChange::None => serde_json::Value::Null,
+                PlanChange::Update(_, text) => text.as_str().into(),
+                PlanChange::Replace(text) => serde_json::json!({ "replace": text }),
+            },
+            "finish_review_override": overruled,
+            "task": decision.task,
+            "question": question,
+        }),
+    };
+    value.to_string()
+}
+
+/// The JSON Schema of a decision, for providers that can constrain their output: every key is
+/// required there, and what does not apply is null.
+pub fn schema(agents: &[AgentName]) -> serde_json::Value {
+    let mut next: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
+    next.extend([USER, FINISH]);
+    let mut question = serde_json::to_value(schemars::schema_for!(Question)).unwrap_or_default();
+    let definitions = question.as_object_mut().and_then(|schema| {
+        schema.remove("$schema");
+        schema.remove("$defs")
+    });
+    serde_json::json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Decision",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["next_agent", "reason", "dev_plan", "finish_review_override", "task", "question"],
+        "properties": {
+            "next_agent": { "type": "string", "enum": next },
+            "reason": { "type": "string", "minLength": 1 },
+            "dev_plan": { "anyOf": [
+                { "type": "null" },
+                { "type": "string", "description": "update statements, one a line" },
+                { "type": "object", "additionalProperties": false, "required": ["replace"],
+                  "properties": { "replace": { "type": "string", "description": "the whole plan" } } },
+            ] },
+            "finish_review_override": { "anyOf": [{ "type": "null" }, { "type": "string", "enum": ["ignore"] }] },
+            "task": { "anyOf": [{ "type": "null" }, { "type": "string" }] },
+            "question": { "anyOf": [{ "type": "null" }, question] },
+        },
+        "$defs": definitions,
+    })
+}
+
+/// Whether the policy lets this agent be next. `newest` is the outcome of the newest report of an
+/// agent; `last` is the agent whose report came last.
+pub fn check_routing(
+    next: &Next,
+    routing: &Routing,
+    last: Option<&AgentName>,
+    newest: impl Fn(&AgentName) -> Option<Outcome>,
+) -> Result<(), Problem> {
+    let Next::Agent(agent) = next else { return Ok(()) };
+    let missing = routing.needs_pass.get(agent).into_iter().flatten();
+    if let Some(needed) = missing.into_iter().find(|needed| newest(needed) != Some(Outcome::Pass)) {
+        let message = format!("`{agent}` may not run before the newest report of `{needed}` passed");
+        return Err(Problem::new("routing-needs-pass", message).one_of(agent.as_str(), &[needed.as_str()]));
+    }
+    let Some(last) = last else { return Ok(()) };
+    let (name, required) = match newest(last) {
+        Some(Outcome::Fail) => ("failed", routing.after_fail.get(last)),
+        Some(Outcome::Blocked) => ("was blocked", routing.after_blocked.get(last)),
+        Some(Outcome::Pass) | None => return Ok(()),
+    };
+    match required {
+        Some(required) if !required.contains(agent) => {
+            let message = format!("`{last}` {name}: `{agent}` may not be next");
+            let mut words: Vec<&str> = required.iter().map(AgentName::as_str).collect();
+            words.push(USER);
+            Err(Problem::new("routing-after", message).found(agent.as_str()).expected(format!("one of {}", list(&words))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Text before the JSON is the commonest fault of models; say it as such.
+fn around(source: &str, problem: Problem) -> Problem {
+    let start = source.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
+    if start.starts_with('{') || problem.code != "json-syntax" {
+        return problem;
+    }
+    let mut problem = problem.expected("one JSON object, `{` first");
+    if start.is_empty() {
+        problem.message = "the decision is empty".to_owned();
+        return problem;
+    }
+    problem.message = match start.starts_with("```") {
+        true => "a code fence stands before the JSON".to_owned(),
+        false => format!("text stands before the JSON: `{}`", text::shown(start.lines().next().unwrap_or(start), 40)),
+    };
+    problem
+}
+
+fn is_flat(root: &Node) -> bool {
+    let question_is_text = root.get("question").is_some_and(|node| matches!(node.value, Value::String(_)));
+    let native = root.get("dev_plan").is_some();
+    !native && (question_is_text || root.keys().any(|key| FLAT_ONLY.contains(&key.name.as_str())))
+}
+
+struct Check<'a> {
+    document: &'a Document,
+    problems: Vec<Problem>,
+}
+
+impl Check<'_> {
+    fn fail(&mut self, path: &str, problem: Problem) {
+        self.problems.push(self.document.locate_at(problem, path));
+    }
+
+    fn written(&mut self, written: Written, agents: &[AgentName], moment: Moment) -> Option<Decision> {
+        let plan = self.plan(written.dev_plan);
+        let question = written.question.inspect(|question| {
+            self.question(question, "question.", ["title", "text"]);
+        });
+        let next = self.next(&written.next_agent, agents, question);
+        let reason = self.filled("reason", written.reason);
+        let overrules_review = self.overruling(written.finish_review_override, moment);
+        let task = written.task.map(|task| self.filled("task", task));
+        Some(Decision { next: next?, reason, plan: plan?, overrules_review, task, note: None })
+    }
+
+    fn flat(&mut self, flat: Flat, agents: &[AgentName], moment: Moment) -> Option<Decision> {
+        let question = match (flat.question, flat.options) {
+            (Some(text), Some(options)) => {
+                let title = flat.decision_title.unwrap_or_default();
+                let recommended_option_id = flat.recommended_option_id;
+                let question = Question { title, text, options, recommended_option_id };
+                self.question(&question, "", ["decision_title", "question"]);
+                Some(question)
+            }
+            // A question without options, or the reverse, is half of one; `next` says what is missing.
+            _ => None,
+        };
+        let next = self.next(&flat.next_agent, agents, question);
+        let reason = self.filled("reason", flat.reason);
+        let overrules_review = self.overruling(flat.finish_review_override, moment);
+        let plan = match flat.dev_plan_next {
+            Some(text) => PlanChange::Replace(self.filled("dev_plan_next", text)),
+            None => PlanChange::None,
+        };
+        let task = flat.task.map(|task| self.filled("task", task));
+        let note = flat.history_append.filter(|note| !note.trim().is_empty());
+        Some(Decision { next: next?, reason, plan, overrules_review, task, note })
+    }
+
+    fn next(&mut self, word: &str, agents: &[AgentName], question: Option<Question>) -> Option<Next> {
+        let next = match word {
+            USER => match question {
+                Some(question) => return Some(Next::User(question)),
+                None => {
+                    let message = format!("`{USER}` needs a question with its options");
+                    let wanted = "`question`: {title, text, options, recommended_option_id}";
+                    self.fail("next_agent", Problem::new("decision-no-question", message).expected(wanted));
+                    return None;
+                }
+            },
+            FINISH => Next::Finish,
+            word => match agents.iter().find(|agent| *agent == word) {
+                Some(agent) => Next::Agent(agent.clone()),
+                None => {
+                    let mut known: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
+                    known.extend([USER, FINISH]);
+                    let message = format!("next_agent `{}` is not an agent", text::shown(word, 40));
+                    let problem = Problem::new("decision-unknown-agent", message).found(word);
+                    self.fail("next_agent", problem.one_of(word, &known));
+                    return None;
+                }
+            },
+        };
+        if question.is_some() {
+            let message = format!("a question is for `{USER}` only, next_agent is `{word}`");
+            self.fail("question", Problem::new("decision-question", message).expected("null"));
+        }
+        Some(next)
+    }
+
+    fn plan(&mut self, plan: Option<DevPlan>) -> Option<PlanChange> {
+        match plan {
+            None => Some(PlanChange::None),
+            Some(DevPlan::Replace(Replacement { replace })) => {
+                Some(PlanChange::Replace(self.filled("dev_plan.replace", replace)))
+            }
+            Some(DevPlan::Update(source)) => match parse_statements(&source) {
+                Ok(statements) => Some(PlanChange::Update(statements, source)),
+                Err(problems) => {
+                    for mut problem in problems {
+                        let inside = problem.place.take();
+                        problem.message = match inside {
+                            Some(place) => format!("dev_plan, line {}: {}", place.line, problem.message),
+                            None => format!("dev_plan: {} (no change is null)", problem.message),
+                        };
+                        self.fail("dev_plan", problem);
+                    }
+                    None
+                }
+            },
+        }
+    }
+
+    fn overruling(&mut self, word: Option<String>, moment: Moment) -> bool {
+        const PATH: &str = "finish_review_override";
+        match (word.as_deref(), moment) {
+            (None, _) => return false,
+            (Some("ignore"), Moment::FinishCheck) => return true,
+            (Some("ignore"), Moment::Ordinary) => {
+                let message = format!("{PATH} is allowed only in {FINISH_CHECK}");
+                self.fail(PATH, Problem::new("decision-override", message).expected("null"));
+            }
+            (Some(other), _) => {
+                let message = format!("{PATH} `{}` is not known", text::shown(other, 40));
+                let problem = Problem::new("decision-override", message).one_of(other, &["ignore"]);
+                self.fail(PATH, problem.expected("null or `ignore`"));
+            }
+        }
+        false
+    }
+
+    fn question(&mut self, question: &Question, base: &str, names: [&str; 2]) {
+        let path = |name: &str| format!("{base}{name}");
+        for (name, value) in names.into_iter().zip([&question.title, &question.text]) {
+            self.filled(&path(name), value.clone());
+        }
+        let count = question.options.len();
+        if !(2..=4).contains(&count) {
+            let message = format!("a question has 2 to 4 options, this one {count}");
+            self.fail(&path("options"), Problem::new("decision-options", message));
+        }
+        let mut ids: Vec<&str> = Vec::new();
+        for (index, option) in question.options.iter().enumerate() {
+            let id_path = path(&format!("options.{index}.option_id"));
+            self.filled(&path(&format!("options.{index}.description")), option.description.clone());
+            let id = self.filled(&id_path, option.option_id.clone());
+            if ids.contains(&id.as_str()) {
+                let message = format!("the option `{}` stands here twice", text::shown(&id, 40));
+                self.fail(&id_path, Problem::new("decision-options", message));
+            }
+            ids.push(&option.option_id);
+        }
+        if let Some(id) = question.recommended_option_id.as_deref().filter(|id| !ids.contains(id)) {
+            let message = format!("recommended_option_id `{}` is not an option", text::shown(id, 40));
+            let problem = Problem::new("decision-options", message).one_of(id, &ids);
+            self.fail(&path("recommended_option_id"), problem);
+        }
+    }
+
+    fn filled(&mut self, path: &str, value: String) -> String {
+        if value.trim().is_empty() {
+            let problem = Problem::new("decision-empty", format!("`{path}` is empty"));
+            self.fail(path, problem.expected("text"));
+        }
+        value
+    }
+}

@@ -1,0 +1,223 @@
+//! JSON and TOML as trees that remember where every value stands, and typed reading out of them.
+//! Goes in: untrusted text. Comes out: a tree, or a type, or one `Problem` with its exact place.
+//! serde_json alone reports where it stopped, not where the wrong value begins, lets duplicate
+//! keys pass in maps and knows no nearest word; control flow depends on these documents.
+
+mod de;
+mod json;
+mod toml;
+
+use serde::de::DeserializeOwned;
+
+use crate::problem::{Place, Problem};
+
+/// No document of ours comes near it; the tree of a hostile one would take many times its size.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Deep enough for any of our schemas, shallow enough for any stack.
+pub const MAX_DEPTH: usize = 64;
+
+/// A value with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub span: Span,
+    pub value: Value,
+}
+
+/// Bytes `start..end` of one of the document's sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub source: u16,
+    pub start: usize,
+    pub end: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    String(String),
+    Array(Vec<Node>),
+    Object(Vec<(Key, Node)>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    pub span: Span,
+    pub name: String,
+}
+
+/// A tree and the texts that it came from.
+#[derive(Debug, Clone)]
+pub struct Document {
+    sources: Vec<Source>,
+    pub root: Node,
+}
+
+#[derive(Debug, Clone)]
+struct Source {
+    name: Option<String>,
+    text: String,
+}
+
+impl Document {
+    pub fn json(text: &str) -> Result<Document, Problem> {
+        Self::parsed(text, json::parse)
+    }
+
+    pub fn toml(text: &str) -> Result<Document, Problem> {
+        Self::parsed(text, toml::parse)
+    }
+
+    fn parsed(
+        text: &str,
+        parse: fn(&str) -> Result<Node, (usize, Problem)>,
+    ) -> Result<Document, Problem> {
+        if text.len() > MAX_BYTES {
+            let message = format!("the text has {} bytes, more than the {MAX_BYTES} allowed", text.len());
+            return Err(Problem::new("document-size", message));
+        }
+        let source = Source { name: None, text: text.to_owned() };
+        match parse(text) {
+            Ok(root) => Ok(Document { sources: vec![source], root }),
+            Err((offset, problem)) => Err(problem.at(Place::of(text, offset))),
+        }
+    }
+
+    /// Names the text, for problems of documents laid over one another.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Document {
+        if let Some(source) = self.sources.first_mut() {
+            source.name = Some(name.into());
+        }
+        self
+    }
+
+    /// Lays `top` over this document: objects merge key by key, anything else is replaced.
+    #[must_use]
+    pub fn overlaid(mut self, top: Document) -> Document {
+        let shift = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
+        self.sources.extend(top.sources);
+        merge(&mut self.root, shifted(top.root, shift));
+        self
+    }
+
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        self.read_node(&self.root)
+    }
+
+    pub fn read_node<T: DeserializeOwned>(&self, node: &Node) -> Result<T, Problem> {
+        T::deserialize(node).map_err(|error: de::Error| {
+            let span = error.span.unwrap_or(node.span);
+            self.locate(error.into_problem(), span)
+        })
+    }
+
+    /// The node at a path such as `report_rules.verdict_pass`, or the deepest that exists.
+    pub fn nearest_node(&self, path: &str) -> &Node {
+        let mut node = &self.root;
+        for part in path.split('.') {
+            let next = match &node.value {
+                Value::Object(entries) => {
+                    entries.iter().find(|(key, _)| key.name == part).map(|(_, value)| value)
+                }
+                Value::Array(items) => part.parse().ok().and_then(|index: usize| items.get(index)),
+                _ => None,
+            };
+            match next {
+                Some(next) => node = next,
+                None => break,
+            }
+        }
+        node
+    }
+
+    /// Gives a problem the file and place of a span.
+    pub fn locate(&self, problem: Problem, span: Span) -> Problem {
+        let Some(source) = self.sources.get(usize::from(span.source)) else { return problem };
+        let mut problem = problem.at(Place::of(&source.text, span.start));
+        if problem.found.is_none() && span.end > span.start {
+            problem = problem.found(source.text.get(span.start..span.end).unwrap_or_default());
+        }
+        match &source.name {
+            Some(name) => problem.in_file(name),
+            None => problem,
+        }
+    }
+
+    pub fn locate_at(&self, problem: Problem, path: &str) -> Problem {
+        self.locate(problem, self.nearest_node(path).span)
+    }
+}
+
+impl Node {
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        match &self.value {
+            Value::Object(entries) => {
+                entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+            }
+            _ => None,
+        }
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        let entries: &[(Key, Node)] = match &self.value {
+            Value::Object(entries) => entries,
+            _ => &[],
+        };
+        entries.iter().map(|(key, _)| key)
+    }
+}
+
+impl Value {
+    /// The kind of value, as a person calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "true or false",
+            Value::Integer(_) | Value::Float(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "a list",
+            Value::Object(_) => "an object",
+        }
+    }
+}
+
+fn merge(below: &mut Node, top: Node) {
+    match (&mut below.value, top.value) {
+        (Value::Object(entries), Value::Object(new)) => {
+            for (key, node) in new {
+                match entries.iter_mut().find(|(old, _)| old.name == key.name) {
+                    Some((_, old)) => merge(old, node),
+                    None => entries.push((key, node)),
+                }
+            }
+        }
+        (slot, value) => {
+            *slot = value;
+            below.span = top.span;
+        }
+    }
+}
+
+fn shifted(mut node: Node, shift: u16) -> Node {
+    node.span.source += shift;
+    match &mut node.value {
+        Value::Array(items) => {
+            for item in items.iter_mut() {
+                *item = shifted(std::mem::replace(item, NOTHING), shift);
+            }
+        }
+        Value::Object(entries) => {
+            for (key, value) in entries.iter_mut() {
+                key.span.source += shift;
+                *value = shifted(std::mem::replace(value, NOTHING), shift);
+            }
+        }
+        _ => {}
+    }
+    node
+}
+
+const NOTHING: Node = Node { span: Span { source: 0, start: 0, end: 0 }, value: Value::Null };

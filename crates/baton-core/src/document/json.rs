@@ -1,0 +1,274 @@
+//! JSON text to a tree with places. Strict: RFC 8259, no duplicate keys, bounded depth, no numbers
+//! that do not fit, no lone surrogates, one value and nothing around it.
+
+use std::collections::BTreeSet;
+
+use super::{Key, MAX_DEPTH, Node, Span, Value};
+use crate::problem::Problem;
+use crate::text;
+
+type Parsed<T> = Result<T, (usize, Problem)>;
+
+pub(super) fn parse(source: &str) -> Parsed<Node> {
+    let bom = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut parser = Parser { source, bytes: source.as_bytes(), at: bom };
+    parser.skip_space();
+    let node = parser.value(0)?;
+    parser.skip_space();
+    if parser.at < source.len() {
+        let rest = &source[parser.at..];
+        let what = if rest.starts_with(['{', '[']) { "a second JSON value" } else { "text" };
+        let message = format!("{what} after the end of the JSON: `{}`", text::shown(rest, 40));
+        return Err((parser.at, Problem::new("json-trailing", message).found(rest).expected("nothing more")));
+    }
+    Ok(node)
+}
+
+struct Parser<'a> {
+    source: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn skip_space(&mut self) {
+        while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Parsed<Node> {
+        let start = self.at;
+        if depth > MAX_DEPTH {
+            let message = format!("the JSON is nested deeper than {MAX_DEPTH} levels");
+            return Err((start, Problem::new("json-depth", message)));
+        }
+        let value = match self.bytes.get(self.at) {
+            Some(b'{') => self.object(depth)?,
+            Some(b'[') => self.array(depth)?,
+            Some(b'"') => Value::String(self.string()?),
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.word("true", Value::Bool(true))?,
+            Some(b'f') => self.word("false", Value::Bool(false))?,
+            Some(b'n') => self.word("null", Value::Null)?,
+            _ => return Err(self.unexpected("a JSON value")),
+        };
+        Ok(Node { span: self.span(start), value })
+    }
+
+    fn object(&mut self, depth: usize) -> Parsed<Value> {
+        self.at += 1;
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        self.skip_space();
+        if self.eat(b'}') {
+            return Ok(Value::Object(entries));
+        }
+        loop {
+            self.skip_space();
+            let start = self.at;
+            if self.bytes.get(self.at) != Some(&b'"') {
+                return Err(self.unexpected("a key in double quotes"));
+            }
+            let name = self.string()?;
+            let key = Key { span: self.span(start), name };
+            self.skip_space();
+            if !self.eat(b':') {
+                return Err(self.unexpected("`:` after the key"));
+            }
+            self.skip_space();
+            let value = self.value(depth + 1)?;
+            entries.push((key, value));
+            self.skip_space();
+            if self.eat(b'}') {
+                break;
+            }
+            if !self.eat(b',') {
+                return Err(self.unexpected("`,` or `}`"));
+            }
+        }
+        no_duplicates(&entries)?;
+        Ok(Value::Object(entries))
+    }
+
+    fn array(&mut self, depth: usize) -> Parsed<Value> {
+        self.at += 1;
+        let mut items = Vec::new();
+        self.skip_space();
+        if self.eat(b']') {
+            return Ok(Value::Array(items));
+        }
+        loop {
+            self.skip_space();
+            items.push(self.value(depth + 1)?);
+            self.skip_space();
+            if self.eat(b']') {
+                return Ok(Value::Array(items));
+            }
+            if !self.eat(b',') {
+                return Err(self.unexpected("`,` or `]`"));
+            }
+        }
+    }
+
+    fn string(&mut self) -> Parsed<String> {
+        let open = self.at;
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let rest = &self.bytes[self.at..];
+            let plain = rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f));
+            let Some(plain) = plain else {
+                let message = "a string is never closed";
+                return Err((open, Problem::new("json-syntax", message).expected("`\"` at its end")));
+            };
+            out.push_str(&self.source[self.at..self.at + plain]);
+            self.at += plain;
+            match self.bytes[self.at] {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                b'\\' => out.push(self.escape()?),
+                _ => return Err(self.unexpected("`\\n` or another escape for a control character")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Parsed<char> {
+        let start = self.at;
+        let wrong = |message: String| {
+            let expected = "one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX";
+            (start, Problem::new("json-escape", message).expected(expected))
+        };
+        self.at += 2;
+        let simple = match self.bytes.get(start + 1) {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                let high = self.hex().ok_or_else(|| wrong("`\\u` without four hex digits".into()))?;
+                let code = match high {
+                    0xD800..=0xDBFF => self.low_surrogate().map(|low| {
+                        0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+                    }),
+                    other => Some(other),
+                };
+                return code
+                    .and_then(char::from_u32)
+                    .ok_or_else(|| wrong(format!("`\\u{high:04x}` is half of a surrogate pair")));
+            }
+            _ => {
+                let next = self.source[start + 1..].chars().next().unwrap_or(' ');
+                return Err(wrong(format!("`\\{}` is not an escape", text::shown(&next.to_string(), 4))));
+            }
+        };
+        Ok(simple)
+    }
+
+    fn hex(&mut self) -> Option<u32> {
+        let digits = self.bytes.get(self.at..self.at + 4)?;
+        let mut code = 0;
+        for digit in digits {
+            code = code * 16 + char::from(*digit).to_digit(16)?;
+        }
+        self.at += 4;
+        Some(code)
+    }
+
+    fn low_surrogate(&mut self) -> Option<u32> {
+        if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
+            return None;
+        }
+        self.at += 2;
+        self.hex().filter(|low| (0xDC00..=0xDFFF).contains(low))
+    }
+
+    fn number(&mut self) -> Parsed<Value> {
+        let start = self.at;
+        self.eat(b'-');
+        let whole = self.digits();
+        let leading_zero = whole > 1 && self.bytes[self.at - whole] == b'0';
+        let mut is_integer = true;
+        let mut ok = whole > 0 && !leading_zero;
+        if self.eat(b'.') {
+            is_integer = false;
+            ok &= self.digits() > 0;
+        }
+        if matches!(self.bytes.get(self.at), Some(b'e' | b'E')) {
+            is_integer = false;
+            self.at += 1;
+            if !self.eat(b'+') {
+                self.eat(b'-');
+            }
+            ok &= self.digits() > 0;
+        }
+        let raw = &self.source[start..self.at];
+        let wrong = |why: &str| {
+            let message = format!("the number `{}` {why}", text::shown(raw, 40));
+            Err((start, Problem::new("json-number", message).found(raw)))
+        };
+        if !ok {
+            return wrong("is not written as JSON writes numbers");
+        }
+        if is_integer && let Ok(value) = raw.parse() {
+            return Ok(Value::Integer(value));
+        }
+        match raw.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(Value::Float(value)),
+            _ => wrong("is out of range"),
+        }
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Parsed<Value> {
+        if self.source[self.at..].starts_with(word) {
+            self.at += word.len();
+            return Ok(value);
+        }
+        Err(self.unexpected("a JSON value"))
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let found = self.bytes.get(self.at) == Some(&byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn span(&self, start: usize) -> Span {
+        Span { source: 0, start, end: self.at }
+    }
+
+    fn unexpected(&self, expected: &str) -> (usize, Problem) {
+        let rest = &self.source[self.at..];
+        let problem = if rest.is_empty() {
+            Problem::new("json-syntax", "the JSON ends too early")
+        } else {
+            let found = text::shown(rest.lines().next().unwrap_or(rest), 40);
+            Problem::new("json-syntax", format!("`{found}` is not expected here")).found(rest)
+        };
+        (self.at, problem.expected(expected))
+    }
+}
+
+fn no_duplicates(entries: &[(Key, Node)]) -> Parsed<()> {
+    let mut seen = BTreeSet::new();
+    for (key, _) in entries {
+        if !seen.insert(key.name.as_str()) {
+            let message = format!("the key `{}` stands here twice", text::shown(&key.name, 40));
+            return Err((key.span.start, Problem::new("json-duplicate-key", message).found(&key.name)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! The rules of Baton, without any I/O: no files, environment, clock, randomness or logging.
+//! Text comes in as bytes, `now` is passed in, and what is wrong comes out as `Problem`s.
+//!
+//! Modules stand in reading order; each imports only earlier ones (a test checks it).
+
+pub mod text;
+pub mod problem;
+pub mod document;
+pub mod id;
+pub mod tokens;
+pub mod policy;
+pub mod report;
+pub mod plan;
+pub mod decision;
+pub mod history;
+pub mod pack;
+pub mod config;

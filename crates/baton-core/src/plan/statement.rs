@@ -1,0 +1,193 @@
+//! The update statements of a plan, one a line or split by `;`.
+
+use crate::problem::{Place, Problem, nearest};
+use crate::text;
+
+use super::{is_milestone_id, is_task_id};
+
+/// More is a rewrite, and a rewrite is a replacement.
+const MAX_STATEMENTS: usize = 200;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// Where it stands in the text of the statements.
+    pub place: Place,
+    pub action: Action,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// `update <ID> status to <STATUS>`
+    Update { id: String, status: String },
+    /// `add <ID>: <title> under <MILESTONE>`; without `under`, the milestone that the id begins with.
+    AddTask { id: String, title: String, milestone: String },
+    /// `add <ID>: <title>` with the id of a milestone.
+    AddMilestone { id: String, title: String },
+    /// `set <ID> evidence: <text>`, `set <ID> acceptance: <text>`
+    Set { id: String, field: &'static str, value: String },
+}
+
+/// The fields that `set` may set.
+const SETTABLE: [&str; 2] = ["evidence", "acceptance"];
+
+const FORMS: &str = "`update <ID> status to <STATUS>`, `add <ID>: <title> [under <MILESTONE>]`, \
+                     `set <ID> evidence: <text>` or `set <ID> acceptance: <text>`";
+
+impl std::fmt::Display for Action {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Action::Update { id, status } => write!(out, "update {id} status to {status}"),
+            Action::AddTask { id, title, milestone } => write!(out, "add {id}: {title} under {milestone}"),
+            Action::AddMilestone { id, title } => write!(out, "add {id}: {title}"),
+            Action::Set { id, field, value } => write!(out, "set {id} {field}: {value}"),
+        }
+    }
+}
+
+/// Reads statements; ids and statuses are looked up later, when they meet a plan.
+pub fn parse_statements(source: &str) -> Result<Vec<Statement>, Vec<Problem>> {
+    let mut statements = Vec::new();
+    let mut problems = Vec::new();
+    for line in text::lines(source) {
+        for (at, part) in split(line.text) {
+            let column = line.text[..at].chars().count() + 1;
+            let place = Place { line: line.number, column: u32::try_from(column).unwrap_or(u32::MAX) };
+            match action(part) {
+                Ok(action) => statements.push(Statement { place, action }),
+                Err(problem) => problems.push(problem.at(place).found(part)),
+            }
+            if statements.len() + problems.len() > MAX_STATEMENTS {
+                let message = format!("there are more than {MAX_STATEMENTS} statements");
+                let problem = Problem::new("statement-too-many", message).at(place);
+                return Err(vec![problem.expected("a replacement of the whole plan instead")]);
+            }
+        }
+    }
+    if statements.is_empty() && problems.is_empty() {
+        problems.push(Problem::new("statement-none", "there is no statement").expected(FORMS));
+    }
+    if problems.is_empty() { Ok(statements) } else { Err(problems) }
+}
+
+/// The statements of a line with their offsets. `set` takes the rest of its line.
+fn split(line: &str) -> Vec<(usize, &str)> {
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while at < line.len() {
+        let start = at + (line[at..].len() - line[at..].trim_start().len());
+        let rest = &line[start..];
+        let takes_rest = rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("set"))
+            && rest[3..].chars().next().is_none_or(char::is_whitespace);
+        let length = if takes_rest { rest.len() } else { rest.find([';', '；']).unwrap_or(rest.len()) };
+        let part = rest[..length].trim_end();
+        if !part.is_empty() {
+            parts.push((start, part));
+        }
+        at = start + length + rest[length..].chars().next().map_or(1, char::len_utf8);
+    }
+    parts
+}
+
+fn action(statement: &str) -> Result<Action, Problem> {
+    if let Some(rest) = keyword(statement, "update") {
+        return update(rest);
+    }
+    if let Some(rest) = keyword(statement, "add") {
+        return add(rest);
+    }
+    if let Some(rest) = keyword(statement, "set") {
+        return set(rest);
+    }
+    let first = statement.split_whitespace().next().unwrap_or_default();
+    let mut problem = unknown(statement);
+    problem.did_you_mean = nearest(first, &["update", "add", "set"]).map(str::to_owned);
+    Err(problem)
+}
+
+fn unknown(statement: &str) -> Problem {
+    let message = format!("`{}` is not a statement", text::shown(statement, 60));
+    Problem::new("statement-unknown", message).expected(FORMS)
+}
+
+fn update(rest: &str) -> Result<Action, Problem> {
+    let (id, rest) = word(rest);
+    let status = keyword(rest, "status").and_then(|rest| keyword(rest, "to"));
+    match status.map(word) {
+        Some((status, "")) if is_task_id(id) && !status.is_empty() => {
+            Ok(Action::Update { id: id.to_owned(), status: text::unwrapped(status).to_owned() })
+        }
+        _ => {
+            let message = format!("`update {}` is not understood", text::shown(rest_of(id, rest), 60));
+            Err(Problem::new("statement-malformed", message).expected("`update <ID> status to <STATUS>`"))
+        }
+    }
+}
+
+fn add(rest: &str) -> Result<Action, Problem> {
+    const FORM: &str = "`add <ID>: <title> [under <MILESTONE>]`";
+    let malformed = |what: &str| {
+        let message = format!("`add {}`: {what}", text::shown(rest, 60));
+        Problem::new("statement-malformed", message).expected(FORM)
+    };
+    let Some(colon) = rest.find(text::is_colon) else { return Err(malformed("a colon is missing")) };
+    let id = rest[..colon].trim();
+    let title = rest[colon..].trim_start_matches(text::is_colon).trim();
+    let (title, under) = match title.rsplit_once(" under ") {
+        Some((before, milestone)) if is_milestone_id(milestone.trim()) => (before.trim(), Some(milestone.trim())),
+        _ => (title, None),
+    };
+    if title.is_empty() {
+        return Err(malformed("a title is missing"));
+    }
+    let (id, title) = (id.to_owned(), title.to_owned());
+    match under {
+        None if is_milestone_id(&id) => Ok(Action::AddMilestone { id, title }),
+        _ if !is_task_id(&id) => Err(malformed("the id is not one (letters, digits, `-`, as `M1-T2`)")),
+        Some(milestone) => Ok(Action::AddTask { milestone: milestone.to_owned(), id, title }),
+        None => match id.split_once('-') {
+            Some((milestone, _)) if is_milestone_id(milestone) => {
+                Ok(Action::AddTask { milestone: milestone.to_owned(), id, title })
+            }
+            _ => Err(malformed("the id does not tell its milestone: say `under <MILESTONE>`")),
+        },
+    }
+}
+
+fn set(rest: &str) -> Result<Action, Problem> {
+    let (id, rest) = word(rest);
+    let colon = rest.find(text::is_colon);
+    let name = rest[..colon.unwrap_or(rest.len())].trim();
+    let value = colon.map_or("", |at| rest[at..].trim_start_matches(text::is_colon).trim());
+    let field = SETTABLE.into_iter().find(|field| field.eq_ignore_ascii_case(name));
+    match field {
+        Some(field) if is_task_id(id) && !value.is_empty() => {
+            Ok(Action::Set { id: id.to_owned(), field, value: value.to_owned() })
+        }
+        _ => {
+            let message = format!("`set {}` is not understood", text::shown(rest_of(id, rest), 60));
+            let mut problem = Problem::new("statement-malformed", message)
+                .expected("`set <ID> evidence: <text>` or `set <ID> acceptance: <text>`");
+            if field.is_none() {
+                problem.did_you_mean = nearest(name, &SETTABLE).map(str::to_owned);
+            }
+            Err(problem)
+        }
+    }
+}
+
+/// `id` and `rest` are neighbours in one text; this is both.
+fn rest_of<'a>(id: &'a str, rest: &'a str) -> &'a str {
+    if rest.is_empty() { id } else { rest }
+}
+
+/// What follows a keyword, in any case, that ends at a space or at the end.
+fn keyword<'a>(text: &'a str, keyword: &str) -> Option<&'a str> {
+    let (first, rest) = word(text);
+    first.eq_ignore_ascii_case(keyword).then_some(rest)
+}
+
+fn word(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}

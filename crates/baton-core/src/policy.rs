@@ -1,0 +1,530 @@
+//! The rules of a domain, as data: which words are verdicts, which lines are key lines, which
+//! statuses a plan has, who may follow whom. Goes in: `verification_policy.json`, laid over the
+//! pack's. Comes out: a `Policy` that every other module can trust without looking again.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::document::Document;
+use crate::id::{AgentName, FINISH, FINISH_REVIEW};
+use crate::problem::{Problem, list};
+use crate::text;
+
+/// The prefix of the one key line that every report has.
+pub const ITERATION_PREFIX: &str = "iteration:";
+/// The class of a blocker that no tag and no word list names.
+pub const UNKNOWN_CLASS: &str = "unknown";
+
+/// The whole of `verification_policy.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// For editors; not read.
+    #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    pub report_rules: ReportRules,
+    pub plan: PlanRules,
+    #[serde(default)]
+    pub routing: Routing,
+    pub finish_rules: FinishRules,
+    pub milestones: MilestoneRules,
+    pub context: ContextRules,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tdd_rules: Option<TddRules>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subloop: Option<Subloop>,
+    #[serde(default)]
+    pub gates: Vec<Gate>,
+    pub escalation: Escalation,
+}
+
+/// What a report must say, and in which words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportRules {
+    /// Agents whose reports follow all the rules; the others need only their iteration.
+    pub apply_to: Vec<AgentName>,
+    pub require_verdict: bool,
+    pub verdict_prefix: String,
+    pub verdict_allowed: Vec<String>,
+    pub verdict_pass: Words,
+    pub verdict_fail: Words,
+    #[serde(default)]
+    pub verdict_blocked: Words,
+    pub blocker_prefix: String,
+    /// What stands behind the blocker prefix when there is none.
+    pub blocker_clear_value: Words,
+    /// Class to the words that show it, tried in this order.
+    #[serde(default)]
+    pub blocker_classes: IndexMap<String, Vec<String>>,
+}
+
+/// One word or several; written as a string when it is one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "OneOrMany", into = "OneOrMany")]
+pub struct Words(pub Vec<String>);
+
+impl Words {
+    pub fn contains(&self, word: &str) -> bool {
+        self.0.iter().any(|own| own == word)
+    }
+
+    pub fn first(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a string or a list of strings")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<OneOrMany> for Words {
+    fn from(words: OneOrMany) -> Words {
+        match words {
+            OneOrMany::One(word) => Words(vec![word]),
+            OneOrMany::Many(words) => Words(words),
+        }
+    }
+}
+
+impl From<Words> for OneOrMany {
+    fn from(mut words: Words) -> OneOrMany {
+        match words.0.len() {
+            1 => OneOrMany::One(words.0.remove(0)),
+            _ => OneOrMany::Many(words.0),
+        }
+    }
+}
+
+/// What a verdict means to the workflow, whatever its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Pass,
+    Fail,
+    Blocked,
+}
+
+impl ReportRules {
+    /// Whether all the rules hold for this agent.
+    pub fn applies_to(&self, agent: &str) -> bool {
+        agent == FINISH_REVIEW || self.apply_to.iter().any(|own| own == agent)
+    }
+
+    pub fn outcome(&self, word: &str) -> Option<Outcome> {
+        [
+            (&self.verdict_pass, Outcome::Pass),
+            (&self.verdict_fail, Outcome::Fail),
+            (&self.verdict_blocked, Outcome::Blocked),
+        ]
+        .into_iter()
+        .find(|(words, _)| words.contains(word))
+        .map(|(_, outcome)| outcome)
+    }
+
+    /// The class that the word lists give a blocker.
+    pub fn classify(&self, blocker: &str) -> Option<&str> {
+        let blocker = blocker.to_lowercase();
+        self.blocker_classes
+            .iter()
+            .find(|(_, words)| words.iter().any(|word| mentions(&blocker, &word.to_lowercase())))
+            .map(|(class, _)| class.as_str())
+    }
+}
+
+/// Whether `word` occurs in `text`, both lower case. ASCII words count only between word borders;
+/// scripts without spaces have none.
+fn mentions(text: &str, word: &str) -> bool {
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    !word.is_empty()
+        && text.match_indices(word).any(|(at, _)| {
+            let open = !is_word(word.chars().next()) || !is_word(text[..at].chars().next_back());
+            let behind = text[at + word.len()..].chars().next();
+            open && (!is_word(word.chars().next_back()) || !is_word(behind))
+        })
+}
+
+/// The statuses of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRules {
+    /// In order; the first is what a new task gets.
+    pub statuses: Vec<String>,
+    /// Other words for a status.
+    #[serde(default)]
+    pub aliases: IndexMap<String, String>,
+    /// The status that every task must reach before FINISH.
+    #[serde(rename = "final")]
+    pub final_status: String,
+    /// Agents whose pass allows the final status.
+    pub verified_by: Vec<AgentName>,
+}
+
+impl PlanRules {
+    /// The status that a word stands for.
+    pub fn status<'a>(&'a self, word: &str) -> Option<&'a str> {
+        let known = self.statuses.iter().find(|status| *status == word);
+        known.or_else(|| self.aliases.get(word)).map(String::as_str)
+    }
+
+    pub fn first_status(&self) -> &str {
+        self.statuses.first().map_or("", String::as_str)
+    }
+
+    /// Every word that may stand for a status.
+    pub fn words(&self) -> Vec<&str> {
+        self.statuses.iter().chain(self.aliases.keys()).map(String::as_str).collect()
+    }
+}
+
+/// Who may follow whom.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Routing {
+    /// An agent may run only when the newest report of each of these passed.
+    pub needs_pass: IndexMap<AgentName, Vec<AgentName>>,
+    /// After a failing report of an agent, one of these must be next (or the person).
+    pub after_fail: IndexMap<AgentName, Vec<AgentName>>,
+    /// The same after a blocked one.
+    pub after_blocked: IndexMap<AgentName, Vec<AgentName>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FinishRules {
+    /// After so many refused finishes the person is asked.
+    pub max_finish_attempts: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MilestoneRules {
+    /// An update of more statuses than this is a milestone.
+    pub plan_changes_over: u32,
+    /// The agent whose first pass, and every pass after a fail, is a milestone.
+    pub pass_of: AgentName,
+    pub texts: MilestoneTexts,
+}
+
+/// How milestones read in history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MilestoneTexts {
+    /// `{choice}` is what the person chose.
+    pub user_decision: String,
+    /// `{n}` is the number of the attempt.
+    pub finish_attempt: String,
+    /// `{n}` is the number of changed statuses.
+    pub plan_update: String,
+    pub first_pass: String,
+    pub pass_again: String,
+}
+
+/// What prompts carry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextRules {
+    /// Whose reports an agent is shown.
+    #[serde(default)]
+    pub relevant_reports: IndexMap<AgentName, Vec<AgentName>>,
+    /// Whose reports step down to a summary, in this order, when FINISH_CHECK does not fit.
+    #[serde(default)]
+    pub finish_ladder: Vec<AgentName>,
+    /// Headings of the sections that hold key changes.
+    #[serde(default)]
+    pub key_change_headings: Vec<String>,
+    /// For each agent, field to the labels (line prefixes or headings) that hold it.
+    #[serde(default)]
+    pub summary_fields: IndexMap<AgentName, IndexMap<String, Vec<String>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TddRules {
+    /// No work order to the fixer for a task that no tester report names.
+    pub test_first: bool,
+    /// A task marked `test_required: true` is done only after a passing tester report names it.
+    pub test_required_gate: bool,
+    /// Percent, against the tester's `coverage: N%` line.
+    pub min_coverage: u32,
+}
+
+/// The quick repair loop between two agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Subloop {
+    pub tester: AgentName,
+    pub fixer: AgentName,
+    /// Blocker classes that the fixer can resolve.
+    pub enter_on: Vec<String>,
+    pub max: u32,
+    /// Seconds for each agent call.
+    pub timeout: u32,
+}
+
+/// A command that Baton runs itself to confirm a pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gate {
+    /// An agent of the pack, or FINISH.
+    pub on: AgentName,
+    pub run: String,
+    /// Seconds.
+    #[serde(default = "Gate::default_timeout")]
+    pub timeout: u32,
+}
+
+impl Gate {
+    fn default_timeout() -> u32 {
+        600
+    }
+}
+
+/// When the person is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Escalation {
+    /// Iterations running with the same blocker.
+    pub same_blocker: u32,
+    /// Iterations without a change of the plan.
+    pub no_plan_change: u32,
+    /// Blocker classes that only a person can resolve.
+    #[serde(default)]
+    pub classes: Vec<String>,
+}
+
+impl Policy {
+    /// Reads a policy; `document` is the blackboard's own laid over the pack's.
+    pub fn read(document: &Document) -> Result<Policy, Vec<Problem>> {
+        let policy: Policy = document.read().map_err(|problem| vec![problem])?;
+        let mut check = Check { document, problems: Vec::new() };
+        check.report_rules(&policy.report_rules);
+        check.plan(&policy.plan);
+        check.subloop(&policy);
+        check.milestones(&policy.milestones);
+        check.limits(&policy);
+        if check.problems.is_empty() { Ok(policy) } else { Err(check.problems) }
+    }
+
+    /// As JSON, the way people read it.
+    pub fn render(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a policy holds only plain data");
+        text.push('\n');
+        text
+    }
+
+    /// Every agent that the policy names, with the path of the naming.
+    pub fn agents_named(&self) -> Vec<(String, &AgentName)> {
+        fn all<'a>(path: &str, agents: &'a [AgentName], out: &mut Vec<(String, &'a AgentName)>) {
+            out.extend(agents.iter().enumerate().map(|(i, agent)| (format!("{path}.{i}"), agent)));
+        }
+        let mut out = Vec::new();
+        all("report_rules.apply_to", &self.report_rules.apply_to, &mut out);
+        all("plan.verified_by", &self.plan.verified_by, &mut out);
+        for (path, map) in [
+            ("routing.needs_pass", &self.routing.needs_pass),
+            ("routing.after_fail", &self.routing.after_fail),
+            ("routing.after_blocked", &self.routing.after_blocked),
+            ("context.relevant_reports", &self.context.relevant_reports),
+        ] {
+            for (agent, others) in map {
+                out.push((format!("{path}.{agent}"), agent));
+                all(&format!("{path}.{agent}"), others, &mut out);
+            }
+        }
+        out.push(("milestones.pass_of".to_owned(), &self.milestones.pass_of));
+        all("context.finish_ladder", &self.context.finish_ladder, &mut out);
+        for agent in self.context.summary_fields.keys() {
+            out.push((format!("context.summary_fields.{agent}"), agent));
+        }
+        if let Some(subloop) = &self.subloop {
+            out.push(("subloop.tester".to_owned(), &subloop.tester));
+            out.push(("subloop.fixer".to_owned(), &subloop.fixer));
+        }
+        for (index, gate) in self.gates.iter().enumerate().filter(|(_, gate)| gate.on != FINISH) {
+            out.push((format!("gates.{index}.on"), &gate.on));
+        }
+        out
+    }
+}
+
+struct Check<'a> {
+    document: &'a Document,
+    problems: Vec<Problem>,
+}
+
+impl Check<'_> {
+    fn fail(&mut self, path: &str, message: String) {
+        let problem = Problem::new("policy-invalid", format!("{path}: {message}"));
+        self.problems.push(self.document.locate_at(problem, path));
+    }
+
+    fn fail_one_of<S: AsRef<str>>(&mut self, path: &str, word: &str, what: &str, known: &[S]) {
+        let message = format!("{path}: {what} `{}` is not known", text::shown(word, 60));
+        let problem = Problem::new("policy-unknown-word", message).one_of(word, known);
+        self.problems.push(self.document.locate_at(problem, path));
+    }
+
+    fn report_rules(&mut self, rules: &ReportRules) {
+        self.words("report_rules.verdict_allowed", &rules.verdict_allowed);
+        let kinds = [
+            ("verdict_pass", &rules.verdict_pass),
+            ("verdict_fail", &rules.verdict_fail),
+            ("verdict_blocked", &rules.verdict_blocked),
+        ];
+        for (name, words) in kinds {
+            for word in words.0.iter().filter(|word| !rules.verdict_allowed.contains(word)) {
+                let path = format!("report_rules.{name}");
+                self.fail_one_of(&path, word, "the verdict", &rules.verdict_allowed);
+            }
+            if words.0.is_empty() && name != "verdict_blocked" {
+                self.fail(&format!("report_rules.{name}"), "at least one verdict is needed".into());
+            }
+        }
+        for word in &rules.verdict_allowed {
+            let homes: Vec<&str> =
+                kinds.iter().filter(|(_, words)| words.contains(word)).map(|(name, _)| *name).collect();
+            let shown = text::shown(word, 60);
+            match homes[..] {
+                [_] => {}
+                [] => {
+                    let message = format!(
+                        "`{shown}` means nothing: name it in verdict_pass, verdict_fail or verdict_blocked"
+                    );
+                    self.fail("report_rules.verdict_allowed", message);
+                }
+                _ => {
+                    let message = format!("`{shown}` stands in {}: only one may hold it", list(&homes));
+                    self.fail("report_rules.verdict_allowed", message);
+                }
+            }
+        }
+        self.prefixes(rules);
+        self.words("report_rules.blocker_clear_value", &rules.blocker_clear_value.0);
+        for class in rules.blocker_classes.keys() {
+            let ok = class.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+            if !ok || !(1..=32).contains(&class.len()) || class == UNKNOWN_CLASS {
+                let shown = text::shown(class, 40);
+                let message = format!("`{shown}` is not a class name (a-z, digits, `_`; not `unknown`)");
+                self.fail(&format!("report_rules.blocker_classes.{class}"), message);
+            }
+        }
+    }
+
+    fn prefixes(&mut self, rules: &ReportRules) {
+        let normal = |prefix: &str| prefix.trim().replace('：', ":");
+        let mut seen = vec![("the iteration line", normal(ITERATION_PREFIX))];
+        for (path, prefix) in [
+            ("report_rules.verdict_prefix", &rules.verdict_prefix),
+            ("report_rules.blocker_prefix", &rules.blocker_prefix),
+        ] {
+            let own = normal(prefix);
+            if own.is_empty() || own.contains(['\n', '\r']) || !own.starts_with(char::is_alphanumeric) {
+                self.fail(path, "a prefix is a word on one line, such as `verdict:`".into());
+                continue;
+            }
+            if let Some((other, _)) =
+                seen.iter().find(|(_, old)| old.starts_with(&own) || own.starts_with(old.as_str()))
+            {
+                self.fail(path, format!("`{}` cannot be told from {other}", text::shown(&own, 40)));
+            }
+            seen.push((path, own));
+        }
+    }
+
+    fn plan(&mut self, rules: &PlanRules) {
+        self.words("plan.statuses", &rules.statuses);
+        if !rules.statuses.contains(&rules.final_status) {
+            self.fail_one_of("plan.final", &rules.final_status, "the status", &rules.statuses);
+        }
+        for (alias, status) in &rules.aliases {
+            let path = format!("plan.aliases.{alias}");
+            if !rules.statuses.contains(status) {
+                self.fail_one_of(&path, status, "the status", &rules.statuses);
+            }
+            if rules.statuses.contains(alias) {
+                self.fail(&path, format!("`{alias}` is a status itself"));
+            }
+        }
+        if rules.verified_by.is_empty() {
+            self.fail("plan.verified_by", "at least one agent must be able to verify".into());
+        }
+    }
+
+    fn subloop(&mut self, policy: &Policy) {
+        let classes: Vec<&String> = policy.report_rules.blocker_classes.keys().collect();
+        if let Some(subloop) = &policy.subloop {
+            if subloop.tester == subloop.fixer {
+                self.fail("subloop.fixer", "the fixer must be another agent than the tester".into());
+            }
+            self.known_classes("subloop.enter_on", &subloop.enter_on, &classes);
+            self.range("subloop.max", subloop.max, 1, 20);
+            self.range("subloop.timeout", subloop.timeout, 1, 86_400);
+        }
+        self.known_classes("escalation.classes", &policy.escalation.classes, &classes);
+    }
+
+    fn known_classes(&mut self, path: &str, used: &[String], classes: &[&String]) {
+        for (index, class) in used.iter().enumerate().filter(|(_, class)| !classes.contains(class)) {
+            self.fail_one_of(&format!("{path}.{index}"), class, "the blocker class", classes);
+        }
+    }
+
+    fn milestones(&mut self, rules: &MilestoneRules) {
+        let texts = &rules.texts;
+        for (name, text, needs) in [
+            ("user_decision", &texts.user_decision, "{choice}"),
+            ("finish_attempt", &texts.finish_attempt, "{n}"),
+            ("plan_update", &texts.plan_update, "{n}"),
+            ("first_pass", &texts.first_pass, ""),
+            ("pass_again", &texts.pass_again, ""),
+        ] {
+            let path = format!("milestones.texts.{name}");
+            if text.trim().is_empty() || text.contains(['\n', '\r']) {
+                self.fail(&path, "one line of text is needed".into());
+            } else if !text.contains(needs) {
+                self.fail(&path, format!("`{needs}` is missing in `{}`", text::shown(text, 60)));
+            }
+        }
+    }
+
+    fn limits(&mut self, policy: &Policy) {
+        self.range("finish_rules.max_finish_attempts", policy.finish_rules.max_finish_attempts, 1, 100);
+        self.range("escalation.same_blocker", policy.escalation.same_blocker, 2, 1_000);
+        self.range("escalation.no_plan_change", policy.escalation.no_plan_change, 1, 1_000);
+        if let Some(rules) = &policy.tdd_rules {
+            self.range("tdd_rules.min_coverage", rules.min_coverage, 0, 100);
+        }
+        for (index, gate) in policy.gates.iter().enumerate() {
+            self.range(&format!("gates.{index}.timeout"), gate.timeout, 1, 86_400);
+            if gate.run.trim().is_empty() {
+                self.fail(&format!("gates.{index}.run"), "a command is needed".into());
+            }
+        }
+    }
+
+    fn range(&mut self, path: &str, value: u32, low: u32, high: u32) {
+        if !(low..=high).contains(&value) {
+            self.fail(path, format!("{value} is not between {low} and {high}"));
+        }
+    }
+
+    /// A list of single words, none twice.
+    fn words(&mut self, path: &str, words: &[String]) {
+        if words.is_empty() {
+            self.fail(path, "at least one word is needed".into());
+        }
+        for (index, word) in words.iter().enumerate() {
+            let path = format!("{path}.{index}");
+            if word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control()) {
+                self.fail(&path, format!("`{}` is not a single word", text::shown(word, 60)));
+            } else if words[..index].contains(word) {
+                self.fail(&path, format!("`{}` stands here twice", text::shown(word, 60)));
+            }
+        }
+    }
+}

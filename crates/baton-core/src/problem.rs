@@ -1,0 +1,211 @@
+//! What is wrong with a text, exactly: file, line, column, the text found, what was expected and
+//! the nearest right word. Every parser of this crate answers with these and with nothing else.
+//! Rendering to a terminal happens in the front end; `Display` is the one-line form.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::text;
+
+/// Where something stands in a text; both count from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct Place {
+    pub line: u32,
+    pub column: u32,
+}
+
+impl Place {
+    pub const START: Place = Place { line: 1, column: 1 };
+
+    /// The place of a byte offset. An offset inside a character counts as that character.
+    pub fn of(source: &str, offset: usize) -> Place {
+        let before = &source.as_bytes()[..offset.min(source.len())];
+        let (mut line, mut line_start) = (1, 0);
+        for at in memchr::memchr2_iter(b'\n', b'\r', before) {
+            let is_crlf = before[at] == b'\r' && source.as_bytes().get(at + 1) == Some(&b'\n');
+            if !is_crlf {
+                line += 1;
+                line_start = at + 1;
+            }
+        }
+        let is_char_start = |byte: &&u8| (**byte & 0xC0) != 0x80;
+        let column = before[line_start..].iter().filter(is_char_start).count() + 1;
+        Place { line, column: u32::try_from(column).unwrap_or(u32::MAX) }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    /// Worth a person's look; stops nothing.
+    Warning,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Problem {
+    /// A stable name for programs, such as `verdict-unknown`.
+    pub code: &'static str,
+    pub severity: Severity,
+    /// The file, where more than one could be meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// What happened, in one sentence without a full stop.
+    pub message: String,
+    /// The text that stands there, escaped and cut for the screen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// The nearest right word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub did_you_mean: Option<String>,
+}
+
+impl Problem {
+    pub fn new(code: &'static str, message: impl Into<String>) -> Problem {
+        Problem {
+            code,
+            severity: Severity::Error,
+            file: None,
+            place: None,
+            message: message.into(),
+            found: None,
+            expected: None,
+            did_you_mean: None,
+        }
+    }
+
+    pub fn warning(code: &'static str, message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Warning, ..Problem::new(code, message) }
+    }
+
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Problem {
+        self.place = Some(place);
+        self
+    }
+
+    #[must_use]
+    pub fn in_file(mut self, file: impl Into<String>) -> Problem {
+        self.file.get_or_insert_with(|| file.into());
+        self
+    }
+
+    #[must_use]
+    pub fn found(mut self, raw: &str) -> Problem {
+        self.found = Some(text::shown(raw, 80));
+        self
+    }
+
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Problem {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    /// `expected` becomes the list, `did_you_mean` the word of it nearest to `word`.
+    #[must_use]
+    pub fn one_of<S: AsRef<str>>(mut self, word: &str, candidates: &[S]) -> Problem {
+        self.expected = Some(match candidates {
+            [] => "nothing here".to_owned(),
+            [only] => format!("`{}`", only.as_ref()),
+            more => format!("one of {}", list(more)),
+        });
+        self.did_you_mean = nearest(word, candidates).map(str::to_owned);
+        self
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(out, "{file}:")?;
+        }
+        if let Some(place) = self.place {
+            write!(out, "{}:{}:", place.line, place.column)?;
+        }
+        if self.file.is_some() || self.place.is_some() {
+            out.write_str(" ")?;
+        }
+        if self.severity == Severity::Warning {
+            out.write_str("warning: ")?;
+        }
+        out.write_str(&self.message)?;
+        if let Some(expected) = &self.expected {
+            write!(out, "; expected {expected}")?;
+        }
+        if let Some(word) = &self.did_you_mean {
+            write!(out, "; did you mean `{word}`?")?;
+        }
+        Ok(())
+    }
+}
+
+/// `a`, `b`, `c`: at most twelve, the rest counted.
+pub fn list<S: AsRef<str>>(words: &[S]) -> String {
+    const SHOWN: usize = 12;
+    let mut out: Vec<String> =
+        words.iter().take(SHOWN).map(|word| format!("`{}`", text::shown(word.as_ref(), 60))).collect();
+    if words.len() > SHOWN {
+        out.push(format!("… ({} more)", words.len() - SHOWN));
+    }
+    out.join(", ")
+}
+
+/// The candidate that a person or a model most likely meant, if one is near enough to say so.
+pub fn nearest<'a, S: AsRef<str>>(word: &str, candidates: &'a [S]) -> Option<&'a str> {
+    // Longer words are prose, not typing errors; the distance below is quadratic.
+    const LONGEST: usize = 64;
+    let plain = |text: &str| -> Vec<char> {
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).take(LONGEST + 1).collect()
+    };
+    let wanted = plain(word);
+    if wanted.is_empty() || wanted.len() > LONGEST {
+        return None;
+    }
+    let score = |candidate: &str| -> Option<usize> {
+        let candidate = plain(candidate);
+        if candidate.is_empty() || candidate.len() > LONGEST {
+            return None;
+        }
+        if candidate == wanted {
+            return Some(0);
+        }
+        let (short, long) =
+            if candidate.len() < wanted.len() { (&candidate, &wanted) } else { (&wanted, &candidate) };
+        let distance = edit_distance(&wanted, &candidate);
+        let near = distance <= (wanted.len().max(candidate.len()) / 3).max(1) && distance < short.len();
+        let continued = short.len() >= 3 && long.starts_with(short);
+        (near || continued).then_some(distance)
+    };
+    candidates
+        .iter()
+        .map(AsRef::as_ref)
+        .filter_map(|candidate| score(candidate).map(|distance| (distance, candidate)))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+fn edit_distance(a: &[char], b: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

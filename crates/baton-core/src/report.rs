@@ -1,0 +1,467 @@
+//! What an agent answers. Goes in: the report's bytes and the policy's rules. Comes out: the few
+//! key lines that control depends on, or every problem with its place. The rest of a report is
+//! free text for MAIN and is not looked at here. No default is ever filled in.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::id::{AgentName, Iteration};
+use crate::policy::{ITERATION_PREFIX, Outcome, ReportRules, UNKNOWN_CLASS};
+use crate::problem::{Place, Problem, nearest};
+use crate::text::{self, Fence, Line};
+
+/// Larger reports are refused by their size alone.
+pub const MAX_BYTES: u64 = 4 << 20;
+/// A list that is longer than this is a log, not a list of blockers.
+pub const MAX_BLOCKERS: usize = 1_000;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Report {
+    pub agent: AgentName,
+    pub iteration: Iteration,
+    /// Absent only where the policy does not ask for one.
+    pub verdict: Option<Verdict>,
+    pub blockers: Vec<Blocker>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Verdict {
+    pub word: String,
+    pub outcome: Outcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Blocker {
+    /// One of the policy's classes, or `unknown`.
+    pub class: String,
+    pub text: String,
+}
+
+/// Whose report it should be.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    pub agent: AgentName,
+    /// `None`: any iteration will do (a check outside of a run).
+    pub iteration: Option<Iteration>,
+}
+
+/// The refusal of a file that is too large, made from its size alone.
+pub fn too_large(bytes: u64) -> Option<Problem> {
+    (bytes > MAX_BYTES).then(|| {
+        let message = format!("the report has {bytes} bytes, more than the {MAX_BYTES} (4 MiB) allowed");
+        Problem::new("report-size", message).expected("a report; long output belongs in a file that it names")
+    })
+}
+
+pub fn read(bytes: &[u8], rules: &ReportRules, expected: &Expected) -> Result<Report, Vec<Problem>> {
+    if let Some(problem) = too_large(bytes.len() as u64) {
+        return Err(vec![problem]);
+    }
+    let source = utf8(bytes).map_err(|problem| vec![problem])?;
+    if source.chars().all(|c| c.is_whitespace() || text::is_invisible(c)) {
+        return Err(vec![Problem::new("report-empty", "the report is empty")]);
+    }
+    let all_rules = rules.applies_to(expected.agent.as_str());
+    let mut scan = Scan::new(rules, all_rules);
+    for line in text::lines(source) {
+        scan.line(line);
+    }
+    let mut judge = Judge { rules, scan: &scan, problems: Vec::new() };
+    let iteration = judge.iteration(expected.iteration);
+    let (verdict, blockers) = if all_rules {
+        let verdict = judge.verdict();
+        let blockers = judge.blockers();
+        judge.agreement(verdict.as_ref(), blockers.as_deref());
+        (verdict, blockers.unwrap_or_default())
+    } else {
+        (None, Vec::new())
+    };
+    let mut problems = judge.problems;
+    match iteration {
+        Some(iteration) if problems.is_empty() => {
+            Ok(Report { agent: expected.agent.clone(), iteration, verdict, blockers })
+        }
+        _ => {
+            problems.sort_by_key(|problem| problem.place);
+            Err(problems)
+        }
+    }
+}
+
+/// The shortest text that reads back as this report.
+pub fn render(report: &Report, rules: &ReportRules) -> String {
+    let mut out = format!("{ITERATION_PREFIX} {}\n", report.iteration);
+    if let Some(verdict) = &report.verdict {
+        out.push_str(&key(&rules.verdict_prefix, &verdict.word));
+    }
+    if rules.applies_to(report.agent.as_str()) {
+        match &report.blockers[..] {
+            [] => out.push_str(&key(&rules.blocker_prefix, rules.blocker_clear_value.first())),
+            blockers => {
+                out.push_str(&key(&rules.blocker_prefix, ""));
+                for blocker in blockers {
+                    out.push_str("- ");
+                    if blocker.class != UNKNOWN_CLASS {
+                        out.push_str(&format!("[{}] ", blocker.class));
+                    }
+                    out.push_str(&blocker.text);
+                    out.push('\n');
+                }
+            }
+        }
+    }
+    out
+}
+
+fn key(prefix: &str, value: &str) -> String {
+    let space = if value.is_empty() || prefix.ends_with('：') { "" } else { " " };
+    format!("{prefix}{space}{value}\n")
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let (good, bad) = bytes.split_at(error.valid_up_to());
+        let good = std::str::from_utf8(good).expect("valid up to here, as the error says");
+        let message = format!("the report is not UTF-8: byte {:#04x} stands here", bad[0]);
+        Problem::new("report-encoding", message)
+            .at(Place::of(good, good.len()))
+            .expected("UTF-8 text")
+    })
+}
+
+/// A key line that was found.
+#[derive(Debug, Clone)]
+struct Found<'a> {
+    line: u32,
+    place: Place,
+    value: &'a str,
+}
+
+/// One of the three key lines, as far as it was seen.
+#[derive(Debug, Default)]
+struct Slot<'a> {
+    first: Option<Found<'a>>,
+    second: Option<u32>,
+    /// A line that its writer must have meant for it: number, text, whether it is fenced.
+    almost: Option<(Line<'a>, bool)>,
+}
+
+#[derive(Debug)]
+struct Item<'a> {
+    place: Place,
+    text: std::borrow::Cow<'a, str>,
+}
+
+/// The items of the list under an empty blockers line are still being collected.
+#[derive(Debug)]
+struct Collecting {
+    /// Items must stand deeper than this, when the key line is an item itself.
+    deeper_than: Option<usize>,
+    item_indent: Option<usize>,
+}
+
+/// One pass over the lines; memory does not grow with the report, only with its blockers.
+struct Scan<'a> {
+    prefixes: [&'a str; 3],
+    slots: [Slot<'a>; 3],
+    items: Vec<Item<'a>>,
+    too_many_items: bool,
+    collecting: Option<Collecting>,
+    fence: Fence,
+}
+
+const ITERATION: usize = 0;
+const VERDICT: usize = 1;
+const BLOCKERS: usize = 2;
+
+impl<'a> Scan<'a> {
+    fn new(rules: &'a ReportRules, all_rules: bool) -> Scan<'a> {
+        // An empty prefix is never looked for.
+        let (verdict, blockers) = match all_rules {
+            true => (rules.verdict_prefix.as_str(), rules.blocker_prefix.as_str()),
+            false => ("", ""),
+        };
+        Scan {
+            prefixes: [ITERATION_PREFIX, verdict, blockers],
+            slots: Default::default(),
+            items: Vec::new(),
+            too_many_items: false,
+            collecting: None,
+            fence: Fence::default(),
+        }
+    }
+
+    fn line(&mut self, line: Line<'a>) {
+        let fenced = self.fence.covers(line);
+        if !fenced && self.key(line) {
+            return;
+        }
+        if !fenced {
+            self.item(line);
+        }
+        for (slot, prefix) in self.slots.iter_mut().zip(self.prefixes) {
+            if slot.almost.is_none() && !prefix.is_empty() && text::almost_key_line(line.text, prefix) {
+                slot.almost = Some((line, fenced));
+            }
+        }
+    }
+
+    fn key(&mut self, line: Line<'a>) -> bool {
+        for (index, prefix) in self.prefixes.into_iter().enumerate() {
+            if prefix.is_empty() {
+                continue;
+            }
+            let Some(key) = text::key_line(line.text, prefix) else { continue };
+            self.collecting = None;
+            let slot = &mut self.slots[index];
+            if slot.first.is_some() {
+                slot.second.get_or_insert(line.number);
+                return true;
+            }
+            let place = place(line, key.value_at);
+            slot.first = Some(Found { line: line.number, place, value: key.value });
+            if index == BLOCKERS && key.value.is_empty() {
+                let deeper_than = key.is_item.then_some(key.indent);
+                self.collecting = Some(Collecting { deeper_than, item_indent: None });
+            }
+            return true;
+        }
+        false
+    }
+
+    fn item(&mut self, line: Line<'a>) {
+        let Some(collecting) = &mut self.collecting else { return };
+        if line.text.trim().is_empty() {
+            return;
+        }
+        let item = text::list_item(line.text)
+            .filter(|(indent, _)| collecting.deeper_than.is_none_or(|outer| *indent > outer));
+        match (item, collecting.item_indent) {
+            (Some((indent, body)), base) if base.is_none_or(|base| indent <= base) => {
+                collecting.item_indent.get_or_insert(indent);
+                if self.items.len() == MAX_BLOCKERS {
+                    self.too_many_items = true;
+                    self.collecting = None;
+                    return;
+                }
+                let at = line.text.len() - line.text.trim_start().len();
+                self.items.push(Item { place: place(line, at), text: body.into() });
+            }
+            // Deeper lines go on with the item they stand under.
+            (_, Some(base)) if text::indent(line.text) > base => {
+                if let Some(last) = self.items.last_mut() {
+                    last.text.to_mut().push(' ');
+                    last.text.to_mut().push_str(line.text.trim());
+                }
+            }
+            _ => self.collecting = None,
+        }
+    }
+}
+
+/// The place of a byte of a line.
+fn place(line: Line<'_>, at: usize) -> Place {
+    let column = line.text[..at.min(line.text.len())].chars().count() + 1;
+    Place { line: line.number, column: u32::try_from(column).unwrap_or(u32::MAX) }
+}
+
+/// Turns what was found into values or problems.
+struct Judge<'a, 'b> {
+    rules: &'a ReportRules,
+    scan: &'b Scan<'a>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Judge<'a, '_> {
+    fn iteration(&mut self, expected: Option<Iteration>) -> Option<Iteration> {
+        let wanted = match expected {
+            Some(iteration) => format!("`{ITERATION_PREFIX} {iteration}`"),
+            None => format!("`{ITERATION_PREFIX} N`"),
+        };
+        let found = self.key(ITERATION, "iteration", &wanted, true)?;
+        let word = text::unwrapped(found.value);
+        let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+        let Some(number) = digits.then(|| word.parse().ok()).flatten().map(Iteration) else {
+            let message = format!("iteration `{}` is not a whole number", text::shown(word, 40));
+            let problem = Problem::new("iteration-malformed", message);
+            self.problems.push(problem.at(found.place).found(word).expected(wanted));
+            return None;
+        };
+        if let Some(expected) = expected.filter(|expected| *expected != number) {
+            let message = format!("the report is of iteration {number}, not of iteration {expected}");
+            let problem = Problem::new("iteration-foreign", message);
+            self.problems.push(problem.at(found.place).found(word).expected(wanted));
+            return None;
+        }
+        Some(number)
+    }
+
+    fn verdict(&mut self) -> Option<Verdict> {
+        let allowed = &self.rules.verdict_allowed;
+        let wanted = format!("`{}` and one of {}", self.rules.verdict_prefix, crate::problem::list(allowed));
+        let found = self.key(VERDICT, "verdict", &wanted, self.rules.require_verdict)?;
+        let word = text::unwrapped(found.value);
+        match self.rules.outcome(word) {
+            Some(outcome) => Some(Verdict { word: word.to_owned(), outcome }),
+            None => {
+                let message = match word {
+                    "" => "the verdict line is empty".to_owned(),
+                    word => format!("verdict `{}` is not allowed", text::shown(word, 40)),
+                };
+                let problem = Problem::new("verdict-unknown", message).at(found.place).found(word);
+                self.problems.push(problem.one_of(word, allowed));
+                None
+            }
+        }
+    }
+
+    /// `None` after a problem, so that agreement with the verdict is not judged on half a list.
+    fn blockers(&mut self) -> Option<Vec<Blocker>> {
+        let clear = self.rules.blocker_clear_value.first();
+        let wanted = format!("`{}` and `{clear}` or what blocks", self.rules.blocker_prefix);
+        let found = self.key(BLOCKERS, "blockers", &wanted, true)?;
+        if self.scan.too_many_items {
+            let message = format!("the list has more than {MAX_BLOCKERS} blockers");
+            self.problems.push(Problem::new("blockers-too-many", message).at(found.place));
+            return None;
+        }
+        let written: Vec<(Place, &str)> = match found.value {
+            "" => self.scan.items.iter().map(|item| (item.place, item.text.as_ref())).collect(),
+            value => vec![(found.place, value)],
+        };
+        if written.is_empty() {
+            let problem = Problem::new("blockers-empty", "the blockers line is empty and no list follows");
+            let wanted = format!("`{clear}`, or what blocks on this line or as a list under it");
+            self.problems.push(problem.at(found.place).expected(wanted));
+            return None;
+        }
+        let before = self.problems.len();
+        let mut blockers = Vec::new();
+        for (place, raw) in &written {
+            match self.blocker(raw, *place, written.len()) {
+                Some(blocker) => blockers.push(blocker),
+                None if self.problems.len() > before => return None,
+                None => {}
+            }
+        }
+        Some(blockers)
+    }
+
+    /// `None`: the clear value, or a problem.
+    fn blocker(&mut self, raw: &str, place: Place, of: usize) -> Option<Blocker> {
+        let clear = &self.rules.blocker_clear_value;
+        let word = text::unwrapped(raw);
+        if clear.contains(word) {
+            if of > 1 {
+                let message = format!("`{word}` stands among other blockers");
+                let problem = Problem::new("blockers-contradict", message).at(place).found(word);
+                self.problems.push(problem.expected(format!("either `{word}` alone or the blockers")));
+            }
+            return None;
+        }
+        if let Some(meant) = almost_clear(word, &clear.0) {
+            let message = format!("blocker `{}` is almost, but not exactly, `{meant}`", text::shown(word, 40));
+            let mut problem = Problem::new("blockers-unclear", message).at(place).found(word);
+            problem.did_you_mean = Some(meant.to_owned());
+            self.problems.push(problem.expected(format!("`{meant}` alone, or what blocks")));
+            return None;
+        }
+        let (tag, text) = split_tag(raw, self.rules);
+        if text.is_empty() {
+            let problem = Problem::new("blockers-empty", "a blocker says nothing").at(place).found(raw);
+            self.problems.push(problem.expected("what blocks, in words"));
+            return None;
+        }
+        let class = tag.or_else(|| self.rules.classify(text)).unwrap_or(UNKNOWN_CLASS);
+        Some(Blocker { class: class.to_owned(), text: text.to_owned() })
+    }
+
+    fn agreement(&mut self, verdict: Option<&Verdict>, blockers: Option<&[Blocker]>) {
+        let (Some(verdict), Some(blockers)) = (verdict, blockers) else { return };
+        let at = self.scan.slots[BLOCKERS].first.as_ref().map_or(Place::START, |found| found.place);
+        let word = &verdict.word;
+        let problem = match (verdict.outcome, blockers) {
+            (Outcome::Pass, [first, ..]) => {
+                let count = blockers.len();
+                let things = if count == 1 { "a blocker" } else { "blockers" };
+                let message = format!("verdict `{word}` with {things}: `{}`", text::shown(&first.text, 60));
+                let clear = self.rules.blocker_clear_value.first();
+                let problem = Problem::new("pass-with-blockers", message).found(&first.text);
+                problem.expected(format!("`{clear}`, or another verdict"))
+            }
+            (Outcome::Fail | Outcome::Blocked, []) => {
+                let message = format!("verdict `{word}` without any blocker");
+                Problem::new("no-blockers", message).expected("what blocks, or another verdict")
+            }
+            _ => return,
+        };
+        self.problems.push(problem.at(at));
+    }
+
+    /// The single occurrence of a key line; anything else is a problem (absence only if required).
+    fn key(&mut self, slot: usize, name: &str, wanted: &str, required: bool) -> Option<Found<'a>> {
+        let codes = [
+            ("iteration-missing", "iteration-twice"),
+            ("verdict-missing", "verdict-twice"),
+            ("blockers-missing", "blockers-twice"),
+        ];
+        let (missing, twice) = codes[slot];
+        let seen = &self.scan.slots[slot];
+        match (&seen.first, seen.second) {
+            (Some(found), None) => Some(found.clone()),
+            (Some(found), Some(second)) => {
+                let message = format!("the {name} line stands here a second time (first in line {})", found.line);
+                let place = Place { line: second, column: 1 };
+                self.problems.push(Problem::new(twice, message).at(place).expected("it once"));
+                None
+            }
+            (None, _) if required => {
+                let mut problem = Problem::new(missing, format!("the {name} line is missing")).expected(wanted);
+                if let Some((line, fenced)) = seen.almost {
+                    let why = if fenced { "stands in a code fence" } else { "is not written as a key line" };
+                    let shown = text::shown(line.text, 60);
+                    problem.message.push_str(&format!(" (`{shown}` {why})"));
+                    problem = problem.at(place(line, 0)).found(line.text);
+                } else if let Some(line) = self.scan.fence.opened_at() {
+                    problem.message.push_str(&format!(" (the code fence of line {line} is never closed)"));
+                }
+                self.problems.push(problem);
+                None
+            }
+            (None, _) => None,
+        }
+    }
+}
+
+/// A value that somebody must have meant as the clear value: other case, a full stop behind it.
+/// Taken for a blocker, it would let a report without any pass as one with some.
+fn almost_clear<'a>(word: &str, clear: &'a [String]) -> Option<&'a str> {
+    let plain = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let meant = clear.iter().find(|clear| clear.to_lowercase() == plain.to_lowercase());
+    meant.map(String::as_str).or_else(|| {
+        let short = word.chars().count() <= 2 * clear.iter().map(|c| c.chars().count()).max().unwrap_or(0);
+        (short && word.chars().any(text::is_invisible)).then(|| nearest(word, clear)).flatten()
+    })
+}
+
+/// Takes `[class]` or `【class】` off a blocker's start or end; a tag in the middle counts and stays.
+fn split_tag<'r, 't>(raw: &'t str, rules: &'r ReportRules) -> (Option<&'r str>, &'t str) {
+    let raw = raw.trim();
+    for (at, open) in raw.match_indices(['[', '【']) {
+        // A class name is short; looking further would make a line of brackets quadratic.
+        let window = &raw[at..raw.floor_char_boundary(at + 64)];
+        let Some(close) = window.find([']', '】']).map(|n| at + n) else { continue };
+        let word = raw[at + open.len()..close].trim();
+        let Some(class) = rules.blocker_classes.keys().find(|class| class.eq_ignore_ascii_case(word)) else {
+            continue;
+        };
+        let end = close + raw[close..].chars().next().map_or(0, char::len_utf8);
+        let text = match (at, &raw[end..]) {
+            (0, rest) => rest.trim_start_matches(|c: char| c.is_whitespace() || text::is_colon(c)),
+            (_, rest) if rest.trim().is_empty() => raw[..at].trim_end(),
+            _ => raw,
+        };
+        return (Some(class.as_str()), text);
+    }
+    (None, raw)
+}

@@ -1,0 +1,294 @@
+//! Lines, key lines, code fences and safe display: the little that every grammar here shares.
+//! All functions are linear and never cut inside a character.
+
+use std::fmt::Write as _;
+
+/// One line without its terminator (`\n`, `\r\n` or a lone `\r`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// From 1.
+    pub number: u32,
+    /// Byte offset of its first character in the whole text.
+    pub start: usize,
+    pub text: &'a str,
+}
+
+impl Line<'_> {
+    /// Byte offset behind the line's last character, before its terminator.
+    pub fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// A byte order mark at the start is not part of the first line.
+pub fn lines(source: &str) -> impl Iterator<Item = Line<'_>> {
+    let mut at = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut number = 0;
+    std::iter::from_fn(move || {
+        if at >= source.len() {
+            return None;
+        }
+        let start = at;
+        let rest = &source.as_bytes()[start..];
+        let length = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        let terminator = match (rest.get(length), rest.get(length + 1)) {
+            (Some(b'\r'), Some(b'\n')) => 2,
+            (Some(_), _) => 1,
+            (None, _) => 0,
+        };
+        at = start + length + terminator;
+        number += 1;
+        Some(Line { number, start, text: &source[start..start + length] })
+    })
+}
+
+/// Follows ``` and ~~~ fences from line to line.
+#[derive(Debug, Default)]
+pub struct Fence {
+    open: Option<(char, usize, u32)>,
+}
+
+impl Fence {
+    /// Whether this line belongs to a fenced block, its delimiters included.
+    pub fn covers(&mut self, line: Line<'_>) -> bool {
+        let body = line.text.trim_start();
+        let Some(mark) = body.chars().next().filter(|c| matches!(c, '`' | '~')) else {
+            return self.open.is_some();
+        };
+        let length = body.chars().take_while(|c| *c == mark).count();
+        let after = &body[length..];
+        match self.open {
+            Some((open, needed, _)) => {
+                if mark == open && length >= needed && after.trim().is_empty() {
+                    self.open = None;
+                }
+                true
+            }
+            // As in CommonMark, a backtick in the info string means inline code, not a fence.
+            None if length >= 3 && !(mark == '`' && after.contains('`')) => {
+                self.open = Some((mark, length, line.number));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The line that opened the fence we are in.
+    pub fn opened_at(&self) -> Option<u32> {
+        self.open.map(|(_, _, line)| line)
+    }
+}
+
+/// A fenced block of a text: its info string and its body.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Block<'a> {
+    pub info: &'a str,
+    /// The line of the first body line.
+    pub line: u32,
+    pub body: &'a str,
+}
+
+pub fn fenced_blocks(source: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut fence = Fence::default();
+    let mut open: Option<(Line<'_>, usize)> = None;
+    for line in lines(source) {
+        let was_open = fence.opened_at().is_some();
+        fence.covers(line);
+        let is_open = fence.opened_at().is_some();
+        if is_open && !was_open {
+            let after = source[line.end()..].find('\n').map_or(source.len(), |n| line.end() + n + 1);
+            open = Some((line, after));
+        } else if was_open && !is_open
+            && let Some((first, body_start)) = open.take()
+        {
+            let info = first.text.trim_start().trim_start_matches(['`', '~']).trim();
+            let body = &source[body_start.min(line.start)..line.start];
+            blocks.push(Block { info, line: first.number + 1, body });
+        }
+    }
+    blocks
+}
+
+/// What stands behind the prefix of a key line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyLine<'a> {
+    pub value: &'a str,
+    /// Byte offset of the value in the line.
+    pub value_at: usize,
+    /// Characters before the first mark or word.
+    pub indent: usize,
+    /// The key line is itself a list item.
+    pub is_item: bool,
+}
+
+/// Reads a key line: after spaces, list or emphasis marks, the prefix; `:` and `：` are equal.
+/// Emphasis that opens before the prefix may close behind it or at the end of the line.
+pub fn key_line<'a>(line: &'a str, prefix: &str) -> Option<KeyLine<'a>> {
+    let marks = leading_marks(line);
+    let rest = &line[marks.length..];
+    let behind = strip_prefix(rest, prefix, marks.emphasis)?;
+    let mut value = behind.trim();
+    if !marks.emphasis.is_empty() {
+        value = value
+            .strip_prefix(marks.emphasis)
+            .or_else(|| value.strip_suffix(marks.emphasis))
+            .unwrap_or(value)
+            .trim();
+    }
+    let value_at = if value.is_empty() { line.len() } else { offset_in(line, value) };
+    Some(KeyLine { value, value_at, indent: marks.indent, is_item: marks.is_item })
+}
+
+/// Whether a line comes so near to a key line that its writer must have meant one.
+pub fn almost_key_line(line: &str, prefix: &str) -> bool {
+    let stem = prefix.trim_end_matches([':', '：']).trim();
+    let mut rest = line
+        .trim_start_matches(|c: char| !c.is_alphanumeric())
+        .chars()
+        .filter(|c| !is_invisible(*c) && !matches!(c, '*' | '_' | '`'));
+    let same = stem.chars().filter(|c| !matches!(c, '_')).all(|wanted| {
+        rest.next().is_some_and(|found| wanted.to_lowercase().eq(found.to_lowercase()))
+    });
+    same && rest.find(|c| !c.is_whitespace()).is_none_or(|c| matches!(c, ':' | '：' | '=' | '-'))
+}
+
+/// The text of a list item (`-`, `*`, `+`, `•`, `1.`, `1)`), with the item's indentation.
+pub fn list_item(line: &str) -> Option<(usize, &str)> {
+    let trimmed = line.trim_start();
+    let indent = line[..line.len() - trimmed.len()].chars().count();
+    list_mark(trimmed).map(|length| (indent, trimmed[length..].trim()))
+}
+
+pub fn indent(line: &str) -> usize {
+    line.chars().take_while(|c| c.is_whitespace()).count()
+}
+
+/// Removes emphasis or code marks that wrap a whole word: `**X**`, `` `X` ``, `_X_`.
+pub fn unwrapped(word: &str) -> &str {
+    let mut word = word.trim();
+    for _ in 0..4 {
+        let Some(mark) = word.chars().next().filter(|c| matches!(c, '*' | '_' | '`')) else { break };
+        match word.strip_prefix(mark).and_then(|inner| inner.strip_suffix(mark)) {
+            Some(inner) if !inner.is_empty() => word = inner.trim(),
+            _ => break,
+        }
+    }
+    word
+}
+
+/// One line that is safe on a terminal: control, bidi and zero-width characters are escaped, the
+/// rest is cut to `max` characters, said with `…`.
+pub fn shown(raw: &str, max: usize) -> String {
+    let mut out = String::with_capacity(raw.len().min(max * 4));
+    for (count, c) in raw.chars().enumerate() {
+        if count == max {
+            out.push('…');
+            break;
+        }
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() || is_invisible(c) => {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// As `shown`, but whole and with its line breaks and tabs.
+pub fn escaped(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    for c in raw.chars() {
+        if matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c)) {
+            out.push(c);
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        }
+    }
+    out
+}
+
+/// Bidi controls, zero-width characters and other marks that a reader cannot see.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+pub fn is_colon(c: char) -> bool {
+    matches!(c, ':' | '：')
+}
+
+struct Marks<'a> {
+    length: usize,
+    indent: usize,
+    is_item: bool,
+    emphasis: &'a str,
+}
+
+fn leading_marks(line: &str) -> Marks<'_> {
+    let mut rest = line.trim_start();
+    let indent = line[..line.len() - rest.len()].chars().count();
+    let mut is_item = false;
+    // `- 1. ` is the deepest nesting of marks that anybody writes on one line.
+    for _ in 0..2 {
+        if let Some(length) = list_mark(rest) {
+            is_item = true;
+            rest = rest[length..].trim_start();
+        }
+    }
+    let emphasis = match rest.chars().next() {
+        Some(mark @ ('*' | '_')) => {
+            let run = rest.chars().take_while(|c| *c == mark).count();
+            &rest[..run.min(3)]
+        }
+        _ => "",
+    };
+    let length = line.len() - rest.len() + emphasis.len();
+    Marks { length, indent, is_item, emphasis }
+}
+
+/// The length of a list mark with at least one space behind it (or the line's end).
+fn list_mark(text: &str) -> Option<usize> {
+    let digits = text.bytes().take(4).take_while(u8::is_ascii_digit).count();
+    let mark = if digits > 0 {
+        digits + text[digits..].chars().next().filter(|c| matches!(c, '.' | ')' | '、'))?.len_utf8()
+    } else {
+        text.chars().next().filter(|c| matches!(c, '-' | '*' | '+' | '•'))?.len_utf8()
+    };
+    match text[mark..].chars().next() {
+        None => Some(mark),
+        Some(c) if c.is_whitespace() => Some(mark),
+        Some(_) if text[..mark].ends_with('、') => Some(mark),
+        Some(_) => None,
+    }
+}
+
+fn strip_prefix<'a>(rest: &'a str, prefix: &str, emphasis: &str) -> Option<&'a str> {
+    let mut found = rest.char_indices();
+    let mut wanted = prefix.trim().chars();
+    loop {
+        let Some(want) = wanted.next() else { return Some(found.as_str()) };
+        // `**verdict**: X` closes its emphasis before the colon.
+        if is_colon(want) && !emphasis.is_empty() && found.as_str().starts_with(emphasis) {
+            found = found.as_str()[emphasis.len()..].char_indices();
+        }
+        let (_, have) = found.next()?;
+        if have != want && !(is_colon(have) && is_colon(want)) {
+            return None;
+        }
+    }
+}
+
+/// Where `part`, a slice of `whole`, begins in it.
+fn offset_in(whole: &str, part: &str) -> usize {
+    (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize)
+}

@@ -1,0 +1,97 @@
+//! How many tokens a text has: exactly (o200k_base, loaded at the first count) or by a cheap
+//! estimate that learns from what the provider really counted.
+
+use std::sync::OnceLock;
+
+use tiktoken::CoreBpe;
+
+use crate::id::Tokens;
+
+/// Up to here a count is exact. A longer text is counted in blocks of this size, each cut at a
+/// line or word border where there is one: the merge of a single run of ten million letters takes
+/// the tokenizer seconds, and a cut costs at most a token or two a block.
+const BLOCK: usize = 1 << 20;
+
+/// The count of o200k_base. Text that looks like a special token counts as the text it is.
+pub fn count(text: &str) -> Tokens {
+    static ENCODING: OnceLock<&'static CoreBpe> = OnceLock::new();
+    let encoding = ENCODING.get_or_init(|| {
+        tiktoken::get_encoding("o200k_base").expect("the vocabulary is compiled in by its feature")
+    });
+    let mut rest = text;
+    let mut total = 0;
+    while !rest.is_empty() {
+        let (block, after) = rest.split_at(block_end(rest));
+        total += encoding.count(block);
+        rest = after;
+    }
+    Tokens(u64::try_from(total).unwrap_or(u64::MAX))
+}
+
+fn block_end(text: &str) -> usize {
+    const LOOK_BACK: usize = 4096;
+    if text.len() <= BLOCK {
+        return text.len();
+    }
+    let end = text.floor_char_boundary(BLOCK);
+    let from = text.floor_char_boundary(end - LOOK_BACK);
+    let tail = &text[from..end];
+    match tail.rfind('\n').map(|at| at + 1).or_else(|| tail.rfind(' ')) {
+        Some(at) if from + at > 0 => from + at,
+        _ => end,
+    }
+}
+
+/// A cheap estimate, corrected by real usage: `observe` what a provider counted, and the next
+/// estimates follow it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimator {
+    /// Real tokens for one estimated.
+    factor: f64,
+}
+
+impl Default for Estimator {
+    fn default() -> Self {
+        Estimator { factor: 1.0 }
+    }
+}
+
+impl Estimator {
+    /// How much one observation moves the factor.
+    const WEIGHT: f64 = 0.3;
+    /// A provider's count outside of this is a fault of one of us, not a different tokenizer.
+    const RANGE: (f64, f64) = (0.25, 4.0);
+
+    pub fn estimate(&self, text: &str) -> Tokens {
+        self.corrected(raw_estimate(text))
+    }
+
+    /// Corrects a count or an estimate made elsewhere.
+    pub fn corrected(&self, tokens: Tokens) -> Tokens {
+        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss,
+            reason = "token counts are far below 2^52, the factor is positive and bounded")]
+        Tokens((tokens.0 as f64 * self.factor).ceil() as u64)
+    }
+
+    /// What `estimate` said before correction, and what the provider really counted.
+    pub fn observe(&mut self, uncorrected: Tokens, real: Tokens) {
+        if uncorrected.0 == 0 || real.0 == 0 {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let seen = (real.0 as f64 / uncorrected.0 as f64).clamp(Self::RANGE.0, Self::RANGE.1);
+        self.factor += (seen - self.factor) * Self::WEIGHT;
+    }
+
+    pub fn factor(&self) -> f64 {
+        self.factor
+    }
+}
+
+/// Without correction: four bytes of ASCII, or about three quarters of a wide character, a token.
+/// Measured on o200k_base: English prose 4.4 bytes, code 3.5, Chinese 0.75 characters.
+pub fn raw_estimate(text: &str) -> Tokens {
+    let ascii = text.bytes().filter(u8::is_ascii).count();
+    let wide = text.chars().count() - ascii;
+    Tokens(u64::try_from(ascii.div_ceil(4) + (wide * 3).div_ceil(4)).unwrap_or(u64::MAX))
+}
