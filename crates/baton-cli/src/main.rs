@@ -1,1 +1,48 @@
-fn main() {}
+//! `baton`: arguments in, one reply out. Commands return what they found; only this file prints
+//! and only this file decides the exit code.
+
+mod args;
+mod cmd;
+mod reply;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::reply::Reply;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; everything else is usage, exit 2.
+            let code = if error.use_stderr() { reply::USAGE } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let json = cli.json;
+    let reply = cmd::run(cli).unwrap_or_else(|failure| failure.into_reply());
+    match print(&reply, json) {
+        Ok(()) => ExitCode::from(reply.code),
+        // Whoever read our output has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(reply.code),
+        Err(_) => ExitCode::from(reply::INTERNAL),
+    }
+}
+
+fn print(reply: &Reply, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&reply.json)?)?;
+    } else {
+        out.write_all(reply.text.as_bytes())?;
+    }
+    out.flush()?;
+    if !json && !reply.errors.is_empty() {
+        io::stderr().lock().write_all(reply.errors.as_bytes())?;
+    }
+    Ok(())
+}

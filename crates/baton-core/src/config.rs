@@ -10,13 +10,15 @@ use crate::id::AgentName;
 use crate::problem::Problem;
 
 /// `baton.toml`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// A built-in pack's name.
-    pub pack: String,
-    /// `en` or `zh`, or what the pack has.
-    pub lang: String,
+    /// The pack's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pack: Option<String>,
+    /// One of the pack's languages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lang: Option<String>,
     pub features: Features,
     pub report: Correction,
     pub decision: Correction,
@@ -24,21 +26,6 @@ pub struct Config {
     pub limits: Limits,
     /// By agent name; MAIN and FINISH_REVIEW too.
     pub agents: IndexMap<AgentName, AgentConfig>,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            pack: "tdd".to_owned(),
-            lang: "en".to_owned(),
-            features: Features::default(),
-            report: Correction::default(),
-            decision: Correction::default(),
-            context: Context::default(),
-            limits: Limits::default(),
-            agents: IndexMap::new(),
-        }
-    }
 }
 
 /// What can be switched off.
@@ -54,7 +41,13 @@ pub struct Features {
 
 impl Default for Features {
     fn default() -> Features {
-        Features { subloop: true, levels: true, milestones: true, summary_cache: true, folding: true }
+        Features {
+            subloop: true,
+            levels: true,
+            milestones: true,
+            summary_cache: true,
+            folding: true,
+        }
     }
 }
 
@@ -152,10 +145,20 @@ impl Config {
             ("context.level", u64::from(context.level), 1, 3),
             ("context.history_window", u64::from(context.history_window), 3, 100),
             ("context.subagent_history", u64::from(context.subagent_history), 0, 2),
-            ("context.max_tokens", context.max_tokens.unwrap_or(MIN_TOKENS), MIN_TOKENS, MAX_TOKENS),
+            (
+                "context.max_tokens",
+                context.max_tokens.unwrap_or(MIN_TOKENS),
+                MIN_TOKENS,
+                MAX_TOKENS,
+            ),
             ("context.prompt_limit.main", context.prompt_limit.main, MIN_TOKENS, MAX_TOKENS),
             ("context.prompt_limit.agent", context.prompt_limit.agent, MIN_TOKENS, MAX_TOKENS),
-            ("context.prompt_limit.finish_check", context.prompt_limit.finish_check, MIN_TOKENS, MAX_TOKENS),
+            (
+                "context.prompt_limit.finish_check",
+                context.prompt_limit.finish_check,
+                MIN_TOKENS,
+                MAX_TOKENS,
+            ),
             ("limits.iterations", u64::from(config.limits.iterations), 1, 1_000_000),
             ("limits.stage_minutes", u64::from(config.limits.stage_minutes), 1, 10_080),
         ];

@@ -144,9 +144,15 @@ pub fn read(source: &str, agents: &[AgentName], moment: Moment) -> Result<Decisi
     }
     let mut check = Check { document: &document, problems: Vec::new() };
     let decision = if is_flat(root) {
-        document.read().map_err(|problem| vec![problem]).map(|flat| check.flat(flat, agents, moment))?
+        document
+            .read()
+            .map_err(|problem| vec![problem])
+            .map(|flat| check.flat(flat, agents, moment))?
     } else {
-        document.read().map_err(|problem| vec![problem]).map(|written| check.written(written, agents, moment))?
+        document
+            .read()
+            .map_err(|problem| vec![problem])
+            .map(|written| check.written(written, agents, moment))?
     };
     match decision {
         Some(decision) if check.problems.is_empty() => Ok(decision),
@@ -237,8 +243,11 @@ pub fn check_routing(
     let Next::Agent(agent) = next else { return Ok(()) };
     let missing = routing.needs_pass.get(agent).into_iter().flatten();
     if let Some(needed) = missing.into_iter().find(|needed| newest(needed) != Some(Outcome::Pass)) {
-        let message = format!("`{agent}` may not run before the newest report of `{needed}` passed");
-        return Err(Problem::new("routing-needs-pass", message).one_of(agent.as_str(), &[needed.as_str()]));
+        let message =
+            format!("`{agent}` may not run before the newest report of `{needed}` passed");
+        return Err(
+            Problem::new("routing-needs-pass", message).one_of(agent.as_str(), &[needed.as_str()])
+        );
     }
     let Some(last) = last else { return Ok(()) };
     let (name, required) = match newest(last) {
@@ -251,7 +260,9 @@ pub fn check_routing(
             let message = format!("`{last}` {name}: `{agent}` may not be next");
             let mut words: Vec<&str> = required.iter().map(AgentName::as_str).collect();
             words.push(USER);
-            Err(Problem::new("routing-after", message).found(agent.as_str()).expected(format!("one of {}", list(&words))))
+            Err(Problem::new("routing-after", message)
+                .found(agent.as_str())
+                .expected(format!("one of {}", list(&words))))
         }
         _ => Ok(()),
     }
@@ -270,13 +281,17 @@ fn around(source: &str, problem: Problem) -> Problem {
     }
     problem.message = match start.starts_with("```") {
         true => "a code fence stands before the JSON".to_owned(),
-        false => format!("text stands before the JSON: `{}`", text::shown(start.lines().next().unwrap_or(start), 40)),
+        false => format!(
+            "text stands before the JSON: `{}`",
+            text::shown(start.lines().next().unwrap_or(start), 40)
+        ),
     };
     problem
 }
 
 fn is_flat(root: &Node) -> bool {
-    let question_is_text = root.get("question").is_some_and(|node| matches!(node.value, Value::String(_)));
+    let question_is_text =
+        root.get("question").is_some_and(|node| matches!(node.value, Value::String(_)));
     let native = root.get("dev_plan").is_some();
     !native && (question_is_text || root.keys().any(|key| FLAT_ONLY.contains(&key.name.as_str())))
 }
@@ -291,7 +306,12 @@ impl Check<'_> {
         self.problems.push(self.document.locate_at(problem, path));
     }
 
-    fn written(&mut self, written: Written, agents: &[AgentName], moment: Moment) -> Option<Decision> {
+    fn written(
+        &mut self,
+        written: Written,
+        agents: &[AgentName],
+        moment: Moment,
+    ) -> Option<Decision> {
         let plan = self.plan(written.dev_plan);
         let question = written.question.inspect(|question| {
             self.question(question, "question.", ["title", "text"]);
@@ -327,14 +347,22 @@ impl Check<'_> {
         Some(Decision { next: next?, reason, plan, overrules_review, task, note })
     }
 
-    fn next(&mut self, word: &str, agents: &[AgentName], question: Option<Question>) -> Option<Next> {
+    fn next(
+        &mut self,
+        word: &str,
+        agents: &[AgentName],
+        question: Option<Question>,
+    ) -> Option<Next> {
         let next = match word {
             USER => match question {
                 Some(question) => return Some(Next::User(question)),
                 None => {
                     let message = format!("`{USER}` needs a question with its options");
                     let wanted = "`question`: {title, text, options, recommended_option_id}";
-                    self.fail("next_agent", Problem::new("decision-no-question", message).expected(wanted));
+                    self.fail(
+                        "next_agent",
+                        Problem::new("decision-no-question", message).expected(wanted),
+                    );
                     return None;
                 }
             },
@@ -370,7 +398,9 @@ impl Check<'_> {
                     for mut problem in problems {
                         let inside = problem.place.take();
                         problem.message = match inside {
-                            Some(place) => format!("dev_plan, line {}: {}", place.line, problem.message),
+                            Some(place) => {
+                                format!("dev_plan, line {}: {}", place.line, problem.message)
+                            }
                             None => format!("dev_plan: {} (no change is null)", problem.message),
                         };
                         self.fail("dev_plan", problem);
@@ -421,7 +451,8 @@ impl Check<'_> {
             ids.push(&option.option_id);
         }
         if let Some(id) = question.recommended_option_id.as_deref().filter(|id| !ids.contains(id)) {
-            let message = format!("recommended_option_id `{}` is not an option", text::shown(id, 40));
+            let message =
+                format!("recommended_option_id `{}` is not an option", text::shown(id, 40));
             let problem = Problem::new("decision-options", message).one_of(id, &ids);
             self.fail(&path("recommended_option_id"), problem);
         }

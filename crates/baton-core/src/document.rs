@@ -75,7 +75,8 @@ impl Document {
         parse: fn(&str) -> Result<Node, (usize, Problem)>,
     ) -> Result<Document, Problem> {
         if text.len() > MAX_BYTES {
-            let message = format!("the text has {} bytes, more than the {MAX_BYTES} allowed", text.len());
+            let message =
+                format!("the text has {} bytes, more than the {MAX_BYTES} allowed", text.len());
             return Err(Problem::new("document-size", message));
         }
         let source = Source { name: None, text: text.to_owned() };
@@ -94,12 +95,13 @@ impl Document {
         self
     }
 
-    /// Lays `top` over this document: objects merge key by key, anything else is replaced.
+    /// Lays `top` over this document: objects merge key by key down to `depth` levels, anything
+    /// else is replaced whole.
     #[must_use]
-    pub fn overlaid(mut self, top: Document) -> Document {
+    pub fn overlaid(mut self, top: Document, depth: usize) -> Document {
         let shift = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
         self.sources.extend(top.sources);
-        merge(&mut self.root, shifted(top.root, shift));
+        merge(&mut self.root, shifted(top.root, shift), depth);
         self
     }
 
@@ -184,12 +186,12 @@ impl Value {
     }
 }
 
-fn merge(below: &mut Node, top: Node) {
+fn merge(below: &mut Node, top: Node, depth: usize) {
     match (&mut below.value, top.value) {
-        (Value::Object(entries), Value::Object(new)) => {
+        (Value::Object(entries), Value::Object(new)) if depth > 0 => {
             for (key, node) in new {
                 match entries.iter_mut().find(|(old, _)| old.name == key.name) {
-                    Some((_, old)) => merge(old, node),
+                    Some((_, old)) => merge(old, node, depth - 1),
                     None => entries.push((key, node)),
                 }
             }

@@ -21,7 +21,12 @@ pub enum Block<'a> {
     /// One decision of MAIN and its outcome.
     Iteration { iteration: Iteration, heading: Heading<'a>, lines: Vec<Entry<'a>> },
     /// What a person answered.
-    UserDecision { iteration: Iteration, title: Cow<'a, str>, time: Option<Cow<'a, str>>, lines: Vec<Entry<'a>> },
+    UserDecision {
+        iteration: Iteration,
+        title: Cow<'a, str>,
+        time: Option<Cow<'a, str>>,
+        lines: Vec<Entry<'a>>,
+    },
     /// Text before the first heading that we know.
     Other { text: String },
 }
@@ -63,7 +68,9 @@ const MILESTONE: &str = "[MILESTONE]";
 impl Block<'_> {
     pub fn iteration(&self) -> Option<Iteration> {
         match self {
-            Block::Iteration { iteration, .. } | Block::UserDecision { iteration, .. } => Some(*iteration),
+            Block::Iteration { iteration, .. } | Block::UserDecision { iteration, .. } => {
+                Some(*iteration)
+            }
             Block::TaskGoal { .. } | Block::Other { .. } => None,
         }
     }
@@ -114,9 +121,11 @@ fn close<'a>(
     let block = match head {
         None if whole.trim().is_empty() => return,
         None => Block::Other { text: whole.to_owned() },
-        Some(Head::TaskGoal { label, time }) => {
-            Block::TaskGoal { label: label.into(), time: time.map(Cow::Borrowed), text: unescaped(body) }
-        }
+        Some(Head::TaskGoal { label, time }) => Block::TaskGoal {
+            label: label.into(),
+            time: time.map(Cow::Borrowed),
+            text: unescaped(body),
+        },
         Some(Head::Iteration { iteration, milestone, title }) => {
             let heading = Heading { milestone, title: title.into() };
             Block::Iteration { iteration, heading, lines: entries(body) }
@@ -183,7 +192,9 @@ fn split_time(text: &str) -> (&str, Option<&str>) {
             None => return (text, None),
         },
     };
-    let is_time = time.len() >= 10 && time.bytes().take(4).all(|b| b.is_ascii_digit()) && time.as_bytes()[4] == b'-';
+    let is_time = time.len() >= 10
+        && time.bytes().take(4).all(|b| b.is_ascii_digit())
+        && time.as_bytes()[4] == b'-';
     if is_time { (title.trim(), Some(time.trim())) } else { (text, None) }
 }
 
@@ -196,7 +207,9 @@ fn entries(body: &str) -> Vec<Entry<'_>> {
             continue;
         }
         // Indented lines go on with the field above them; blank lines in between are its own.
-        if let (Some(Entry::Field { value, .. }), Some(rest)) = (out.last_mut(), line.text.strip_prefix("  ")) {
+        if let (Some(Entry::Field { value, .. }), Some(rest)) =
+            (out.last_mut(), line.text.strip_prefix("  "))
+        {
             let value = value.to_mut();
             value.extend(std::iter::repeat_n('\n', blank_lines + 1));
             value.push_str(rest);
@@ -289,19 +302,32 @@ fn push_entries(out: &mut String, lines: &[Entry<'_>]) {
 
 fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(['\n', '\r']) {
-        text.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ").into()
+        text.split(['\n', '\r'])
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+            .into()
     } else {
         text.trim().into()
     }
 }
 
 fn unified(text: &str) -> Cow<'_, str> {
-    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
+    if text.contains('\r') {
+        text.replace("\r\n", "\n").replace('\r', "\n").into()
+    } else {
+        text.into()
+    }
 }
 
 /// A line of free text that begins like one of our headings gets a backslash, as in Markdown.
 fn escape(line: &str) -> Cow<'_, str> {
-    if line.trim_start_matches('\\').starts_with("## ") { format!("\\{line}").into() } else { line.into() }
+    if line.trim_start_matches('\\').starts_with("## ") {
+        format!("\\{line}").into()
+    } else {
+        line.into()
+    }
 }
 
 fn unescaped(body: &str) -> String {
@@ -331,12 +357,17 @@ pub fn check(blocks: &[Placed<'_>]) -> Vec<Problem> {
             Block::Other { text } => {
                 if text.lines().any(|line| !line.trim().is_empty() && !line.starts_with("# ")) {
                     let message = "text that belongs to no entry";
-                    let shown = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                    problems.push(Problem::warning("history-stray-text", message).at(place).found(shown));
+                    let shown =
+                        text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                    problems.push(
+                        Problem::warning("history-stray-text", message).at(place).found(shown),
+                    );
                 }
             }
             Block::TaskGoal { text, .. } if text.trim().is_empty() => {
-                problems.push(Problem::warning("history-empty-goal", "a task goal without text").at(place));
+                problems.push(
+                    Problem::warning("history-empty-goal", "a task goal without text").at(place),
+                );
             }
             Block::Iteration { iteration, .. } => {
                 for key in ["next_agent", "reason"] {
@@ -373,8 +404,12 @@ pub fn milestone_title(milestones: &[Milestone], texts: &MilestoneTexts) -> Opti
         .iter()
         .map(|milestone| match milestone {
             Milestone::UserDecision { choice } => texts.user_decision.replace("{choice}", choice),
-            Milestone::FinishAttempt { number } => texts.finish_attempt.replace("{n}", &number.to_string()),
-            Milestone::PlanUpdate { changes } => texts.plan_update.replace("{n}", &changes.to_string()),
+            Milestone::FinishAttempt { number } => {
+                texts.finish_attempt.replace("{n}", &number.to_string())
+            }
+            Milestone::PlanUpdate { changes } => {
+                texts.plan_update.replace("{n}", &changes.to_string())
+            }
             Milestone::FirstPass => texts.first_pass.clone(),
             Milestone::PassAgain => texts.pass_again.clone(),
         })

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::id::{AgentName, FINISH_REVIEW, MAIN, RESERVED, SUMMARY};
 use crate::plan::Plan;
-use crate::policy::Policy;
+use crate::policy::{self, Policy};
 use crate::problem::{Problem, nearest};
 use crate::text;
 
@@ -82,14 +82,18 @@ impl Manifest {
 
     /// Everybody who has a prompt.
     pub fn prompt_names(&self) -> Vec<AgentName> {
-        let others = [MAIN, FINISH_REVIEW, SUMMARY].map(|name| AgentName::new(name).expect("a valid name"));
+        let others =
+            [MAIN, FINISH_REVIEW, SUMMARY].map(|name| AgentName::new(name).expect("a valid name"));
         self.agent_names().into_iter().chain(others).collect()
     }
 
     fn problems(&self, document: &Document) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut fail = |path: &str, message: String| {
-            problems.push(document.locate_at(Problem::new("pack-manifest", format!("{path}: {message}")), path));
+            problems.push(
+                document
+                    .locate_at(Problem::new("pack-manifest", format!("{path}: {message}")), path),
+            );
         };
         if !is_slug(&self.name) {
             fail("name", "lower case letters, digits and `-` only".into());
@@ -126,8 +130,14 @@ impl Pack {
     pub fn read(files: &Files, language: &str) -> Result<Pack, Vec<Problem>> {
         let manifest = Manifest::read(files)?;
         if !manifest.languages.iter().any(|own| own == language) {
-            let message = format!("the pack `{}` has no language `{}`", manifest.name, text::shown(language, 20));
-            return Err(vec![Problem::new("pack-no-language", message).one_of(language, &manifest.languages)]);
+            let message = format!(
+                "the pack `{}` has no language `{}`",
+                manifest.name,
+                text::shown(language, 20)
+            );
+            return Err(vec![
+                Problem::new("pack-no-language", message).one_of(language, &manifest.languages),
+            ]);
         }
         let document = policy_document(files, language)?;
         let policy = Policy::read(&document)?;
@@ -139,14 +149,16 @@ impl Pack {
                 Some(prompt) if !prompt.trim().is_empty() => {
                     prompts.insert(name, prompt.clone());
                 }
-                Some(_) => problems.push(Problem::new("pack-empty-prompt", "the prompt is empty").in_file(path)),
+                Some(_) => problems
+                    .push(Problem::new("pack-empty-prompt", "the prompt is empty").in_file(path)),
                 None => {
                     let message = format!("the prompt of `{name}` is missing");
                     problems.push(Problem::new("pack-no-prompt", message).in_file(path));
                 }
             }
         }
-        let template = |name: &str| files.get(&format!("{language}/{name}")).cloned().unwrap_or_default();
+        let template =
+            |name: &str| files.get(&format!("{language}/{name}")).cloned().unwrap_or_default();
         let (global_context, dev_plan) = (template("global_context.md"), template("dev_plan.md"));
         if let Err(wrong) = Plan::read(&dev_plan, &policy.plan) {
             let path = format!("{language}/dev_plan.md");
@@ -172,9 +184,10 @@ pub fn policy_document(files: &Files, language: &str) -> Result<Document, Vec<Pr
     let mut document: Option<Document> = None;
     for path in [POLICY, &local] {
         let Some(source) = files.get(path) else { continue };
-        let layer = Document::json(source).map_err(|problem| vec![problem.in_file(path)])?.named(path);
+        let layer =
+            Document::json(source).map_err(|problem| vec![problem.in_file(path)])?.named(path);
         document = Some(match document {
-            Some(below) => below.overlaid(layer),
+            Some(below) => below.overlaid(layer, policy::MERGE_DEPTH),
             None => layer,
         });
     }
@@ -195,7 +208,8 @@ pub fn agent_problems(policy: &Policy, document: &Document, agents: &[AgentName]
         .filter(|(path, name)| !known(path, name))
         .map(|(path, name)| {
             let message = format!("{path}: there is no agent `{name}`");
-            let problem = Problem::new("policy-unknown-agent", message).one_of(name.as_str(), agents);
+            let problem =
+                Problem::new("policy-unknown-agent", message).one_of(name.as_str(), agents);
             document.locate_at(problem, &path)
         })
         .collect()
@@ -222,7 +236,8 @@ pub fn check(files: &Files) -> Vec<Problem> {
     }
     let known = known_paths(&manifest);
     for path in files.keys().filter(|path| !known.contains(path) && is_relevant(path)) {
-        let message = format!("`{}` is not a file of a pack and is not read", text::shown(path, 80));
+        let message =
+            format!("`{}` is not a file of a pack and is not read", text::shown(path, 80));
         let mut problem = Problem::warning("pack-unknown-file", message);
         problem.did_you_mean = nearest(path, &known).map(str::to_owned);
         problems.push(problem);

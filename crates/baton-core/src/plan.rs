@@ -74,7 +74,8 @@ const STATUS: &str = "status";
 impl Plan {
     pub fn read(source: &str, rules: &PlanRules) -> Result<Plan, Vec<Problem>> {
         if source.len() as u64 > MAX_BYTES {
-            let message = format!("the plan has {} bytes, more than the {MAX_BYTES} allowed", source.len());
+            let message =
+                format!("the plan has {} bytes, more than the {MAX_BYTES} allowed", source.len());
             return Err(vec![Problem::new("plan-size", message)]);
         }
         let mut reader = Reader::default();
@@ -112,8 +113,10 @@ impl Plan {
         let mut fence = Fence::default();
         for line in text::lines(&self.text) {
             let level = line.text.bytes().take_while(|b| *b == b'#').count();
-            if !fence.covers(line) && matches!(level, 1 | 2) && looks_like_task(&line.text[level..]) {
-                let message = format!("`{}` reads like a task but is not one", text::shown(line.text, 60));
+            if !fence.covers(line) && matches!(level, 1 | 2) && looks_like_task(&line.text[level..])
+            {
+                let message =
+                    format!("`{}` reads like a task but is not one", text::shown(line.text, 60));
                 let problem = Problem::warning("plan-task-level", message);
                 let place = Place { line: line.number, column: 1 };
                 warnings.push(problem.at(place).found(line.text).expected("`### <ID>: <title>`"));
@@ -170,7 +173,13 @@ impl Milestone {
 }
 
 impl Task {
-    pub fn new(id: &str, title: &str, milestone: Option<&str>, fields: &[(&str, &str)], status: &str) -> Task {
+    pub fn new(
+        id: &str,
+        title: &str,
+        milestone: Option<&str>,
+        fields: &[(&str, &str)],
+        status: &str,
+    ) -> Task {
         let field = |(name, value): &(&str, &str)| Field {
             name: (*name).to_owned(),
             value: (*value).to_owned(),
@@ -311,7 +320,14 @@ impl Reader {
         }
         let milestone = self.milestones.last().filter(|m| m.block.end == 0).map(|m| m.id.clone());
         let block = Lines { first: line, end: 0 };
-        self.tasks.push(Task { id, title, milestone, status: String::new(), fields: Vec::new(), block });
+        self.tasks.push(Task {
+            id,
+            title,
+            milestone,
+            status: String::new(),
+            fields: Vec::new(),
+            block,
+        });
         self.in_task = true;
         Ok(())
     }
@@ -406,11 +422,15 @@ fn status_of(task: &Task, rules: &PlanRules) -> Result<String, Problem> {
         let message = format!("task `{}` has no status", task.id);
         let place = Place { line: task.block.first, column: 1 };
         let wanted = format!("a line `- status: {}` under it", rules.first_status());
-        return Err(Problem::new("plan-no-status", message).at(place).found(&task.title).expected(wanted));
+        return Err(Problem::new("plan-no-status", message)
+            .at(place)
+            .found(&task.title)
+            .expected(wanted));
     };
     let word = text::unwrapped(field.value.lines().next().unwrap_or_default());
     rules.status(word).map(str::to_owned).ok_or_else(|| {
-        let message = format!("status `{}` of task `{}` is not known", text::shown(word, 40), task.id);
+        let message =
+            format!("status `{}` of task `{}` is not known", text::shown(word, 40), task.id);
         let place = Place { line: field.lines.first, column: field.column };
         Problem::new("plan-unknown-status", message).at(place).found(word).one_of(word, &statuses)
     })

@@ -16,6 +16,10 @@ pub const ITERATION_PREFIX: &str = "iteration:";
 /// The class of a blocker that no tag and no word list names.
 pub const UNKNOWN_CLASS: &str = "unknown";
 
+/// A policy laid over another replaces single fields of its sections (two levels). Deeper, a map
+/// such as `blocker_classes` is one value: what a person deleted from it must not come back.
+pub const MERGE_DEPTH: usize = 2;
+
 /// The whole of `verification_policy.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -386,8 +390,11 @@ impl Check<'_> {
             }
         }
         for word in &rules.verdict_allowed {
-            let homes: Vec<&str> =
-                kinds.iter().filter(|(_, words)| words.contains(word)).map(|(name, _)| *name).collect();
+            let homes: Vec<&str> = kinds
+                .iter()
+                .filter(|(_, words)| words.contains(word))
+                .map(|(name, _)| *name)
+                .collect();
             let shown = text::shown(word, 60);
             match homes[..] {
                 [_] => {}
@@ -398,7 +405,8 @@ impl Check<'_> {
                     self.fail("report_rules.verdict_allowed", message);
                 }
                 _ => {
-                    let message = format!("`{shown}` stands in {}: only one may hold it", list(&homes));
+                    let message =
+                        format!("`{shown}` stands in {}: only one may hold it", list(&homes));
                     self.fail("report_rules.verdict_allowed", message);
                 }
             }
@@ -406,10 +414,12 @@ impl Check<'_> {
         self.prefixes(rules);
         self.words("report_rules.blocker_clear_value", &rules.blocker_clear_value.0);
         for class in rules.blocker_classes.keys() {
-            let ok = class.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+            let ok =
+                class.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
             if !ok || !(1..=32).contains(&class.len()) || class == UNKNOWN_CLASS {
                 let shown = text::shown(class, 40);
-                let message = format!("`{shown}` is not a class name (a-z, digits, `_`; not `unknown`)");
+                let message =
+                    format!("`{shown}` is not a class name (a-z, digits, `_`; not `unknown`)");
                 self.fail(&format!("report_rules.blocker_classes.{class}"), message);
             }
         }
@@ -423,7 +433,10 @@ impl Check<'_> {
             ("report_rules.blocker_prefix", &rules.blocker_prefix),
         ] {
             let own = normal(prefix);
-            if own.is_empty() || own.contains(['\n', '\r']) || !own.starts_with(char::is_alphanumeric) {
+            if own.is_empty()
+                || own.contains(['\n', '\r'])
+                || !own.starts_with(char::is_alphanumeric)
+            {
                 self.fail(path, "a prefix is a word on one line, such as `verdict:`".into());
                 continue;
             }
@@ -459,7 +472,10 @@ impl Check<'_> {
         let classes: Vec<&String> = policy.report_rules.blocker_classes.keys().collect();
         if let Some(subloop) = &policy.subloop {
             if subloop.tester == subloop.fixer {
-                self.fail("subloop.fixer", "the fixer must be another agent than the tester".into());
+                self.fail(
+                    "subloop.fixer",
+                    "the fixer must be another agent than the tester".into(),
+                );
             }
             self.known_classes("subloop.enter_on", &subloop.enter_on, &classes);
             self.range("subloop.max", subloop.max, 1, 20);
@@ -469,7 +485,8 @@ impl Check<'_> {
     }
 
     fn known_classes(&mut self, path: &str, used: &[String], classes: &[&String]) {
-        for (index, class) in used.iter().enumerate().filter(|(_, class)| !classes.contains(class)) {
+        for (index, class) in used.iter().enumerate().filter(|(_, class)| !classes.contains(class))
+        {
             self.fail_one_of(&format!("{path}.{index}"), class, "the blocker class", classes);
         }
     }
@@ -493,7 +510,12 @@ impl Check<'_> {
     }
 
     fn limits(&mut self, policy: &Policy) {
-        self.range("finish_rules.max_finish_attempts", policy.finish_rules.max_finish_attempts, 1, 100);
+        self.range(
+            "finish_rules.max_finish_attempts",
+            policy.finish_rules.max_finish_attempts,
+            1,
+            100,
+        );
         self.range("escalation.same_blocker", policy.escalation.same_blocker, 2, 1_000);
         self.range("escalation.no_plan_change", policy.escalation.no_plan_change, 1, 1_000);
         if let Some(rules) = &policy.tdd_rules {

@@ -154,8 +154,11 @@ impl fmt::Display for Problem {
 /// `a`, `b`, `c`: at most twelve, the rest counted.
 pub fn list<S: AsRef<str>>(words: &[S]) -> String {
     const SHOWN: usize = 12;
-    let mut out: Vec<String> =
-        words.iter().take(SHOWN).map(|word| format!("`{}`", text::shown(word.as_ref(), 60))).collect();
+    let mut out: Vec<String> = words
+        .iter()
+        .take(SHOWN)
+        .map(|word| format!("`{}`", text::shown(word.as_ref(), 60)))
+        .collect();
     if words.len() > SHOWN {
         out.push(format!("… ({} more)", words.len() - SHOWN));
     }
@@ -167,7 +170,11 @@ pub fn nearest<'a, S: AsRef<str>>(word: &str, candidates: &'a [S]) -> Option<&'a
     // Longer words are prose, not typing errors; the distance below is quadratic.
     const LONGEST: usize = 64;
     let plain = |text: &str| -> Vec<char> {
-        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).take(LONGEST + 1).collect()
+        text.chars()
+            .filter(|c| c.is_alphanumeric())
+            .flat_map(char::to_lowercase)
+            .take(LONGEST + 1)
+            .collect()
     };
     let wanted = plain(word);
     if wanted.is_empty() || wanted.len() > LONGEST {
@@ -181,10 +188,14 @@ pub fn nearest<'a, S: AsRef<str>>(word: &str, candidates: &'a [S]) -> Option<&'a
         if candidate == wanted {
             return Some(0);
         }
-        let (short, long) =
-            if candidate.len() < wanted.len() { (&candidate, &wanted) } else { (&wanted, &candidate) };
+        let (short, long) = if candidate.len() < wanted.len() {
+            (&candidate, &wanted)
+        } else {
+            (&wanted, &candidate)
+        };
         let distance = edit_distance(&wanted, &candidate);
-        let near = distance <= (wanted.len().max(candidate.len()) / 3).max(1) && distance < short.len();
+        let near =
+            distance <= (wanted.len().max(candidate.len()) / 3).max(1) && distance < short.len();
         let continued = short.len() >= 3 && long.starts_with(short);
         (near || continued).then_some(distance)
     };

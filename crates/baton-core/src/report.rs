@@ -48,12 +48,18 @@ pub struct Expected {
 /// The refusal of a file that is too large, made from its size alone.
 pub fn too_large(bytes: u64) -> Option<Problem> {
     (bytes > MAX_BYTES).then(|| {
-        let message = format!("the report has {bytes} bytes, more than the {MAX_BYTES} (4 MiB) allowed");
-        Problem::new("report-size", message).expected("a report; long output belongs in a file that it names")
+        let message =
+            format!("the report has {bytes} bytes, more than the {MAX_BYTES} (4 MiB) allowed");
+        Problem::new("report-size", message)
+            .expected("a report; long output belongs in a file that it names")
     })
 }
 
-pub fn read(bytes: &[u8], rules: &ReportRules, expected: &Expected) -> Result<Report, Vec<Problem>> {
+pub fn read(
+    bytes: &[u8],
+    rules: &ReportRules,
+    expected: &Expected,
+) -> Result<Report, Vec<Problem>> {
     if let Some(problem) = too_large(bytes.len() as u64) {
         return Err(vec![problem]);
     }
@@ -200,7 +206,10 @@ impl<'a> Scan<'a> {
             self.item(line);
         }
         for (slot, prefix) in self.slots.iter_mut().zip(self.prefixes) {
-            if slot.almost.is_none() && !prefix.is_empty() && text::almost_key_line(line.text, prefix) {
+            if slot.almost.is_none()
+                && !prefix.is_empty()
+                && text::almost_key_line(line.text, prefix)
+            {
                 slot.almost = Some((line, fenced));
             }
         }
@@ -288,7 +297,8 @@ impl<'a> Judge<'a, '_> {
             return None;
         };
         if let Some(expected) = expected.filter(|expected| *expected != number) {
-            let message = format!("the report is of iteration {number}, not of iteration {expected}");
+            let message =
+                format!("the report is of iteration {number}, not of iteration {expected}");
             let problem = Problem::new("iteration-foreign", message);
             self.problems.push(problem.at(found.place).found(word).expected(wanted));
             return None;
@@ -298,7 +308,8 @@ impl<'a> Judge<'a, '_> {
 
     fn verdict(&mut self) -> Option<Verdict> {
         let allowed = &self.rules.verdict_allowed;
-        let wanted = format!("`{}` and one of {}", self.rules.verdict_prefix, crate::problem::list(allowed));
+        let wanted =
+            format!("`{}` and one of {}", self.rules.verdict_prefix, crate::problem::list(allowed));
         let found = self.key(VERDICT, "verdict", &wanted, self.rules.require_verdict)?;
         let word = text::unwrapped(found.value);
         match self.rules.outcome(word) {
@@ -330,7 +341,8 @@ impl<'a> Judge<'a, '_> {
             value => vec![(found.place, value)],
         };
         if written.is_empty() {
-            let problem = Problem::new("blockers-empty", "the blockers line is empty and no list follows");
+            let problem =
+                Problem::new("blockers-empty", "the blockers line is empty and no list follows");
             let wanted = format!("`{clear}`, or what blocks on this line or as a list under it");
             self.problems.push(problem.at(found.place).expected(wanted));
             return None;
@@ -355,12 +367,16 @@ impl<'a> Judge<'a, '_> {
             if of > 1 {
                 let message = format!("`{word}` stands among other blockers");
                 let problem = Problem::new("blockers-contradict", message).at(place).found(word);
-                self.problems.push(problem.expected(format!("either `{word}` alone or the blockers")));
+                self.problems
+                    .push(problem.expected(format!("either `{word}` alone or the blockers")));
             }
             return None;
         }
         if let Some(meant) = almost_clear(word, &clear.0) {
-            let message = format!("blocker `{}` is almost, but not exactly, `{meant}`", text::shown(word, 40));
+            let message = format!(
+                "blocker `{}` is almost, but not exactly, `{meant}`",
+                text::shown(word, 40)
+            );
             let mut problem = Problem::new("blockers-unclear", message).at(place).found(word);
             problem.did_you_mean = Some(meant.to_owned());
             self.problems.push(problem.expected(format!("`{meant}` alone, or what blocks")));
@@ -368,7 +384,8 @@ impl<'a> Judge<'a, '_> {
         }
         let (tag, text) = split_tag(raw, self.rules);
         if text.is_empty() {
-            let problem = Problem::new("blockers-empty", "a blocker says nothing").at(place).found(raw);
+            let problem =
+                Problem::new("blockers-empty", "a blocker says nothing").at(place).found(raw);
             self.problems.push(problem.expected("what blocks, in words"));
             return None;
         }
@@ -384,7 +401,8 @@ impl<'a> Judge<'a, '_> {
             (Outcome::Pass, [first, ..]) => {
                 let count = blockers.len();
                 let things = if count == 1 { "a blocker" } else { "blockers" };
-                let message = format!("verdict `{word}` with {things}: `{}`", text::shown(&first.text, 60));
+                let message =
+                    format!("verdict `{word}` with {things}: `{}`", text::shown(&first.text, 60));
                 let clear = self.rules.blocker_clear_value.first();
                 let problem = Problem::new("pass-with-blockers", message).found(&first.text);
                 problem.expected(format!("`{clear}`, or another verdict"))
@@ -410,20 +428,30 @@ impl<'a> Judge<'a, '_> {
         match (&seen.first, seen.second) {
             (Some(found), None) => Some(found.clone()),
             (Some(found), Some(second)) => {
-                let message = format!("the {name} line stands here a second time (first in line {})", found.line);
+                let message = format!(
+                    "the {name} line stands here a second time (first in line {})",
+                    found.line
+                );
                 let place = Place { line: second, column: 1 };
                 self.problems.push(Problem::new(twice, message).at(place).expected("it once"));
                 None
             }
             (None, _) if required => {
-                let mut problem = Problem::new(missing, format!("the {name} line is missing")).expected(wanted);
+                let mut problem =
+                    Problem::new(missing, format!("the {name} line is missing")).expected(wanted);
                 if let Some((line, fenced)) = seen.almost {
-                    let why = if fenced { "stands in a code fence" } else { "is not written as a key line" };
+                    let why = if fenced {
+                        "stands in a code fence"
+                    } else {
+                        "is not written as a key line"
+                    };
                     let shown = text::shown(line.text, 60);
                     problem.message.push_str(&format!(" (`{shown}` {why})"));
                     problem = problem.at(place(line, 0)).found(line.text);
                 } else if let Some(line) = self.scan.fence.opened_at() {
-                    problem.message.push_str(&format!(" (the code fence of line {line} is never closed)"));
+                    problem
+                        .message
+                        .push_str(&format!(" (the code fence of line {line} is never closed)"));
                 }
                 self.problems.push(problem);
                 None
@@ -439,7 +467,8 @@ fn almost_clear<'a>(word: &str, clear: &'a [String]) -> Option<&'a str> {
     let plain = word.trim_matches(|c: char| !c.is_alphanumeric());
     let meant = clear.iter().find(|clear| clear.to_lowercase() == plain.to_lowercase());
     meant.map(String::as_str).or_else(|| {
-        let short = word.chars().count() <= 2 * clear.iter().map(|c| c.chars().count()).max().unwrap_or(0);
+        let short =
+            word.chars().count() <= 2 * clear.iter().map(|c| c.chars().count()).max().unwrap_or(0);
         (short && word.chars().any(text::is_invisible)).then(|| nearest(word, clear)).flatten()
     })
 }
@@ -452,7 +481,9 @@ fn split_tag<'r, 't>(raw: &'t str, rules: &'r ReportRules) -> (Option<&'r str>, 
         let window = &raw[at..raw.floor_char_boundary(at + 64)];
         let Some(close) = window.find([']', '】']).map(|n| at + n) else { continue };
         let word = raw[at + open.len()..close].trim();
-        let Some(class) = rules.blocker_classes.keys().find(|class| class.eq_ignore_ascii_case(word)) else {
+        let Some(class) =
+            rules.blocker_classes.keys().find(|class| class.eq_ignore_ascii_case(word))
+        else {
             continue;
         };
         let end = close + raw[close..].chars().next().map_or(0, char::len_utf8);

@@ -97,9 +97,11 @@ pub fn fenced_blocks(source: &str) -> Vec<Block<'_>> {
         fence.covers(line);
         let is_open = fence.opened_at().is_some();
         if is_open && !was_open {
-            let after = source[line.end()..].find('\n').map_or(source.len(), |n| line.end() + n + 1);
+            let after =
+                source[line.end()..].find('\n').map_or(source.len(), |n| line.end() + n + 1);
             open = Some((line, after));
-        } else if was_open && !is_open
+        } else if was_open
+            && !is_open
             && let Some((first, body_start)) = open.take()
         {
             let info = first.text.trim_start().trim_start_matches(['`', '~']).trim();
@@ -168,7 +170,9 @@ pub fn indent(line: &str) -> usize {
 pub fn unwrapped(word: &str) -> &str {
     let mut word = word.trim();
     for _ in 0..4 {
-        let Some(mark) = word.chars().next().filter(|c| matches!(c, '*' | '_' | '`')) else { break };
+        let Some(mark) = word.chars().next().filter(|c| matches!(c, '*' | '_' | '`')) else {
+            break;
+        };
         match word.strip_prefix(mark).and_then(|inner| inner.strip_suffix(mark)) {
             Some(inner) if !inner.is_empty() => word = inner.trim(),
             _ => break,

@@ -68,8 +68,12 @@ impl Estimator {
 
     /// Corrects a count or an estimate made elsewhere.
     pub fn corrected(&self, tokens: Tokens) -> Tokens {
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss,
-            reason = "token counts are far below 2^52, the factor is positive and bounded")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "token counts are far below 2^52, the factor is positive and bounded"
+        )]
         Tokens((tokens.0 as f64 * self.factor).ceil() as u64)
     }
 

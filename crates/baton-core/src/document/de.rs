@@ -175,7 +175,10 @@ struct Items<'de> {
 impl<'de> de::SeqAccess<'de> for Items<'de> {
     type Error = Error;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
         let Some((index, item)) = self.items.next() else { return Ok(None) };
         let read = seed.deserialize(item).map(Some);
         read.map_err(|error| error.located(item.span).inside(index.to_string()))
@@ -190,7 +193,10 @@ struct Entries<'de> {
 impl<'de> de::MapAccess<'de> for Entries<'de> {
     type Error = Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
         self.current = self.entries.next();
         let Some((key, _)) = self.current else { return Ok(None) };
         let read = seed.deserialize(key.name.as_str().into_deserializer()).map(Some);

@@ -19,7 +19,10 @@ pub(super) fn parse(source: &str) -> Parsed<Node> {
         let rest = &source[parser.at..];
         let what = if rest.starts_with(['{', '[']) { "a second JSON value" } else { "text" };
         let message = format!("{what} after the end of the JSON: `{}`", text::shown(rest, 40));
-        return Err((parser.at, Problem::new("json-trailing", message).found(rest).expected("nothing more")));
+        return Err((
+            parser.at,
+            Problem::new("json-trailing", message).found(rest).expected("nothing more"),
+        ));
     }
     Ok(node)
 }
@@ -119,7 +122,10 @@ impl Parser<'_> {
             let plain = rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f));
             let Some(plain) = plain else {
                 let message = "a string is never closed";
-                return Err((open, Problem::new("json-syntax", message).expected("`\"` at its end")));
+                return Err((
+                    open,
+                    Problem::new("json-syntax", message).expected("`\"` at its end"),
+                ));
             };
             out.push_str(&self.source[self.at..self.at + plain]);
             self.at += plain;
@@ -151,11 +157,12 @@ impl Parser<'_> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => {
-                let high = self.hex().ok_or_else(|| wrong("`\\u` without four hex digits".into()))?;
+                let high =
+                    self.hex().ok_or_else(|| wrong("`\\u` without four hex digits".into()))?;
                 let code = match high {
-                    0xD800..=0xDBFF => self.low_surrogate().map(|low| {
-                        0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-                    }),
+                    0xD800..=0xDBFF => self
+                        .low_surrogate()
+                        .map(|low| 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)),
                     other => Some(other),
                 };
                 return code
@@ -164,7 +171,10 @@ impl Parser<'_> {
             }
             _ => {
                 let next = self.source[start + 1..].chars().next().unwrap_or(' ');
-                return Err(wrong(format!("`\\{}` is not an escape", text::shown(&next.to_string(), 4))));
+                return Err(wrong(format!(
+                    "`\\{}` is not an escape",
+                    text::shown(&next.to_string(), 4)
+                )));
             }
         };
         Ok(simple)
@@ -267,7 +277,10 @@ fn no_duplicates(entries: &[(Key, Node)]) -> Parsed<()> {
     for (key, _) in entries {
         if !seen.insert(key.name.as_str()) {
             let message = format!("the key `{}` stands here twice", text::shown(&key.name, 40));
-            return Err((key.span.start, Problem::new("json-duplicate-key", message).found(&key.name)));
+            return Err((
+                key.span.start,
+                Problem::new("json-duplicate-key", message).found(&key.name),
+            ));
         }
     }
     Ok(())

@@ -45,9 +45,9 @@ fn node(spanned: Spanned<DeValue<'_>>, depth: usize) -> Result<Node, (usize, Pro
             _ => return wrong("the number is out of range".to_owned()),
         },
         DeValue::Datetime(value) => Value::String(value.to_string()),
-        DeValue::Array(items) => {
-            Value::Array(items.into_iter().map(|item| node(item, depth + 1)).collect::<Result<_, _>>()?)
-        }
+        DeValue::Array(items) => Value::Array(
+            items.into_iter().map(|item| node(item, depth + 1)).collect::<Result<_, _>>()?,
+        ),
         DeValue::Table(table) => object(table, depth)?,
     };
     Ok(Node { span, value })

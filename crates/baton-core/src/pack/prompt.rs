@@ -39,8 +39,10 @@ fn words(prompt: &str, policy: &Policy, manifest: &Manifest, problems: &mut Vec<
             let is_capital = letters >= 3 && !word.bytes().any(|b| b.is_ascii_lowercase());
             if is_capital && !known.contains(&word) && seen.insert(word.to_owned()) {
                 let at = line.find(word).unwrap_or(0);
-                let message = format!("`{word}` is neither an agent, a verdict nor a status of this pack");
-                let problem = Problem::new("prompt-unknown-word", message).found(word).one_of(word, &known);
+                let message =
+                    format!("`{word}` is neither an agent, a verdict nor a status of this pack");
+                let problem =
+                    Problem::new("prompt-unknown-word", message).found(word).one_of(word, &known);
                 problems.push(problem.at(place(line, number, at)));
             }
         }
@@ -50,25 +52,36 @@ fn words(prompt: &str, policy: &Policy, manifest: &Manifest, problems: &mut Vec<
 /// Every code span that ends with a colon names a key line.
 fn key_lines(prompt: &str, policy: &Policy, problems: &mut Vec<Problem>) {
     let rules = &policy.report_rules;
-    let labels = policy.context.summary_fields.values().flat_map(|fields| fields.values()).flatten();
+    let labels =
+        policy.context.summary_fields.values().flat_map(|fields| fields.values()).flatten();
     let mut known: Vec<&str> = vec![ITERATION_PREFIX, &rules.verdict_prefix, &rules.blocker_prefix];
     known.extend(PLAN_FIELDS);
     known.extend(labels.map(String::as_str));
     let plain = |label: &str| label.trim().replace('：', ":");
     each_line(prompt, |line, number| {
-        for span in line.split('`').skip(1).step_by(2).filter(|span| span.ends_with(text::is_colon)) {
+        for span in line.split('`').skip(1).step_by(2).filter(|span| span.ends_with(text::is_colon))
+        {
             let label = span.trim_start_matches(['-', ' ']);
             if !known.iter().any(|known| plain(known) == plain(label)) {
                 let at = line.find(span).unwrap_or(0);
-                let message = format!("`{}` is not a key line of this pack", text::shown(label, 40));
-                let problem = Problem::new("prompt-unknown-key-line", message).found(label).one_of(label, &known);
+                let message =
+                    format!("`{}` is not a key line of this pack", text::shown(label, 40));
+                let problem = Problem::new("prompt-unknown-key-line", message)
+                    .found(label)
+                    .one_of(label, &known);
                 problems.push(problem.at(place(line, number, at)));
             }
         }
     });
 }
 
-fn examples(name: &AgentName, prompt: &str, policy: &Policy, manifest: &Manifest, problems: &mut Vec<Problem>) {
+fn examples(
+    name: &AgentName,
+    prompt: &str,
+    policy: &Policy,
+    manifest: &Manifest,
+    problems: &mut Vec<Problem>,
+) {
     let blocks = text::fenced_blocks(prompt);
     let of_kind = |kind: &'static str| blocks.iter().filter(move |block| block.info == kind);
     let mut missing = |kind: &str, what: &str| {
@@ -89,7 +102,9 @@ fn examples(name: &AgentName, prompt: &str, policy: &Policy, manifest: &Manifest
         for mut problem in wrong {
             let inside = problem.place.unwrap_or(Place::START);
             problem.message = format!("this example would be refused: {}", problem.message);
-            problems.push(problem.at(Place { line: block.line + inside.line - 1, column: inside.column }));
+            problems.push(
+                problem.at(Place { line: block.line + inside.line - 1, column: inside.column }),
+            );
         }
     };
     let expected = report::Expected { agent: name.clone(), iteration: None };
@@ -133,5 +148,8 @@ fn each_line(prompt: &str, mut visit: impl FnMut(&str, u32)) {
 }
 
 fn place(line: &str, number: u32, at: usize) -> Place {
-    Place { line: number, column: u32::try_from(line[..at].chars().count() + 1).unwrap_or(u32::MAX) }
+    Place {
+        line: number,
+        column: u32::try_from(line[..at].chars().count() + 1).unwrap_or(u32::MAX),
+    }
 }

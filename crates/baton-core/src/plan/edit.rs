@@ -39,7 +39,10 @@ pub struct Change {
 impl Applied {
     /// As history says it: `M1-T1 TODO→DONE; M1-T2 added`.
     pub fn summary(&self) -> String {
-        let changes = self.changes.iter().map(|change| format!("{} {}→{}", change.id, change.from, change.to));
+        let changes = self
+            .changes
+            .iter()
+            .map(|change| format!("{} {}→{}", change.id, change.from, change.to));
         let named = |ids: &[String], what: &str| -> Vec<String> {
             ids.iter().map(|id| format!("{id} {what}")).collect()
         };
@@ -79,7 +82,12 @@ impl Plan {
     }
 
     /// Takes a whole new text.
-    pub fn replaced(&self, text: &str, rules: &PlanRules, finality: &Finality) -> Result<Applied, Vec<Problem>> {
+    pub fn replaced(
+        &self,
+        text: &str,
+        rules: &PlanRules,
+        finality: &Finality,
+    ) -> Result<Applied, Vec<Problem>> {
         self.compared(Plan::read(text, rules)?, Vec::new(), rules, finality)
     }
 
@@ -116,11 +124,18 @@ impl Plan {
                 task.status == rules.final_status && old.get(&task.id) != Some(&rules.final_status)
             };
             if let Some(task) = new.tasks.iter().find(became_final) {
-                let message = format!("task `{}` may not become `{}`: {why}", task.id, rules.final_status);
+                let message =
+                    format!("task `{}` may not become `{}`: {why}", task.id, rules.final_status);
                 return Err(vec![Problem::new("plan-final-refused", message).found(&task.id)]);
             }
         }
-        let dropped = self.tasks.iter().map(|task| &task.id).filter(|id| !now.contains_key(*id)).cloned().collect();
+        let dropped = self
+            .tasks
+            .iter()
+            .map(|task| &task.id)
+            .filter(|id| !now.contains_key(*id))
+            .cloned()
+            .collect();
         Ok(Applied { plan: new, changes, added, dropped, set })
     }
 
@@ -146,7 +161,10 @@ impl Plan {
                 self.free(id)?;
                 let home = self.milestone(milestone)?;
                 let status = format!("- {STATUS}: {}", rules.first_status());
-                page.insert_block(home.block.end as usize - 1, &[format!("### {id}: {title}"), status]);
+                page.insert_block(
+                    home.block.end as usize - 1,
+                    &[format!("### {id}: {title}"), status],
+                );
             }
         }
         Ok(page.text())
@@ -161,7 +179,8 @@ impl Plan {
 
     fn milestone(&self, id: &str) -> Result<&Milestone, Problem> {
         self.milestones.iter().find(|milestone| milestone.id == id).ok_or_else(|| {
-            let ids: Vec<&str> = self.milestones.iter().map(|milestone| milestone.id.as_str()).collect();
+            let ids: Vec<&str> =
+                self.milestones.iter().map(|milestone| milestone.id.as_str()).collect();
             let problem = Problem::new("plan-unknown-id", format!("there is no milestone `{id}`"));
             if ids.is_empty() {
                 problem.expected(format!("`add {id}: <title>` before it"))
@@ -172,9 +191,12 @@ impl Plan {
     }
 
     fn free(&self, id: &str) -> Result<(), Problem> {
-        let taken = self.task(id).is_some() || self.milestones.iter().any(|milestone| milestone.id == id);
+        let taken =
+            self.task(id).is_some() || self.milestones.iter().any(|milestone| milestone.id == id);
         match taken {
-            true => Err(Problem::new("plan-duplicate-id", format!("the id `{id}` is already taken"))),
+            true => {
+                Err(Problem::new("plan-duplicate-id", format!("the id `{id}` is already taken")))
+            }
             false => Ok(()),
         }
     }
@@ -185,10 +207,11 @@ impl Plan {
             let at = field.lines.first as usize - 1;
             let line = page.lines[at].trim_end_matches(['\n', '\r']);
             // Byte positions are those of the line as it stands, marks and emphasis kept.
-            let colon = line.find(text::is_colon).map_or(line.len(), |at| {
-                at + line[at..].chars().next().map_or(0, char::len_utf8)
-            });
-            let emphasis: String = line[colon..].chars().take_while(|c| matches!(c, '*' | '_')).collect();
+            let colon = line
+                .find(text::is_colon)
+                .map_or(line.len(), |at| at + line[at..].chars().next().map_or(0, char::len_utf8));
+            let emphasis: String =
+                line[colon..].chars().take_while(|c| matches!(c, '*' | '_')).collect();
             let head = format!("{}{emphasis}", &line[..colon]);
             let space = if head.ends_with('：') { "" } else { " " };
             // What stands indented under a status is not part of it.
@@ -196,7 +219,8 @@ impl Plan {
             page.replace(at, end, &format!("{head}{space}{value}"));
         } else {
             let own = task.fields.iter().take_while(|field| {
-                let between = &page.lines[task.block.first as usize..field.lines.first as usize - 1];
+                let between =
+                    &page.lines[task.block.first as usize..field.lines.first as usize - 1];
                 !between.iter().any(|line| line.starts_with('#'))
             });
             let at = own.last().map_or(task.block.first, |field| field.lines.end - 1);
@@ -216,7 +240,8 @@ impl<'a> Page<'a> {
     fn new(source: &'a str) -> Page<'a> {
         let starts: Vec<usize> = text::lines(source).map(|line| line.start).collect();
         let ends = starts.iter().skip(1).copied().chain([source.len()]);
-        let lines = starts.iter().zip(ends).map(|(start, end)| source[*start..end].into()).collect();
+        let lines =
+            starts.iter().zip(ends).map(|(start, end)| source[*start..end].into()).collect();
         let newline = match source.find(['\n', '\r']) {
             Some(at) if source[at..].starts_with("\r\n") => "\r\n",
             Some(at) if source[at..].starts_with('\r') => "\r",

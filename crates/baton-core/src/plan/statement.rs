@@ -37,7 +37,9 @@ impl std::fmt::Display for Action {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Action::Update { id, status } => write!(out, "update {id} status to {status}"),
-            Action::AddTask { id, title, milestone } => write!(out, "add {id}: {title} under {milestone}"),
+            Action::AddTask { id, title, milestone } => {
+                write!(out, "add {id}: {title} under {milestone}")
+            }
             Action::AddMilestone { id, title } => write!(out, "add {id}: {title}"),
             Action::Set { id, field, value } => write!(out, "set {id} {field}: {value}"),
         }
@@ -51,7 +53,8 @@ pub fn parse_statements(source: &str) -> Result<Vec<Statement>, Vec<Problem>> {
     for line in text::lines(source) {
         for (at, part) in split(line.text) {
             let column = line.text[..at].chars().count() + 1;
-            let place = Place { line: line.number, column: u32::try_from(column).unwrap_or(u32::MAX) };
+            let place =
+                Place { line: line.number, column: u32::try_from(column).unwrap_or(u32::MAX) };
             match action(part) {
                 Ok(action) => statements.push(Statement { place, action }),
                 Err(problem) => problems.push(problem.at(place).found(part)),
@@ -78,7 +81,8 @@ fn split(line: &str) -> Vec<(usize, &str)> {
         let rest = &line[start..];
         let takes_rest = rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("set"))
             && rest[3..].chars().next().is_none_or(char::is_whitespace);
-        let length = if takes_rest { rest.len() } else { rest.find([';', '；']).unwrap_or(rest.len()) };
+        let length =
+            if takes_rest { rest.len() } else { rest.find([';', '；']).unwrap_or(rest.len()) };
         let part = rest[..length].trim_end();
         if !part.is_empty() {
             parts.push((start, part));
@@ -117,8 +121,10 @@ fn update(rest: &str) -> Result<Action, Problem> {
             Ok(Action::Update { id: id.to_owned(), status: text::unwrapped(status).to_owned() })
         }
         _ => {
-            let message = format!("`update {}` is not understood", text::shown(rest_of(id, rest), 60));
-            Err(Problem::new("statement-malformed", message).expected("`update <ID> status to <STATUS>`"))
+            let message =
+                format!("`update {}` is not understood", text::shown(rest_of(id, rest), 60));
+            Err(Problem::new("statement-malformed", message)
+                .expected("`update <ID> status to <STATUS>`"))
         }
     }
 }
@@ -129,11 +135,15 @@ fn add(rest: &str) -> Result<Action, Problem> {
         let message = format!("`add {}`: {what}", text::shown(rest, 60));
         Problem::new("statement-malformed", message).expected(FORM)
     };
-    let Some(colon) = rest.find(text::is_colon) else { return Err(malformed("a colon is missing")) };
+    let Some(colon) = rest.find(text::is_colon) else {
+        return Err(malformed("a colon is missing"));
+    };
     let id = rest[..colon].trim();
     let title = rest[colon..].trim_start_matches(text::is_colon).trim();
     let (title, under) = match title.rsplit_once(" under ") {
-        Some((before, milestone)) if is_milestone_id(milestone.trim()) => (before.trim(), Some(milestone.trim())),
+        Some((before, milestone)) if is_milestone_id(milestone.trim()) => {
+            (before.trim(), Some(milestone.trim()))
+        }
         _ => (title, None),
     };
     if title.is_empty() {
@@ -142,7 +152,9 @@ fn add(rest: &str) -> Result<Action, Problem> {
     let (id, title) = (id.to_owned(), title.to_owned());
     match under {
         None if is_milestone_id(&id) => Ok(Action::AddMilestone { id, title }),
-        _ if !is_task_id(&id) => Err(malformed("the id is not one (letters, digits, `-`, as `M1-T2`)")),
+        _ if !is_task_id(&id) => {
+            Err(malformed("the id is not one (letters, digits, `-`, as `M1-T2`)"))
+        }
         Some(milestone) => Ok(Action::AddTask { milestone: milestone.to_owned(), id, title }),
         None => match id.split_once('-') {
             Some((milestone, _)) if is_milestone_id(milestone) => {

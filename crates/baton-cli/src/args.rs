@@ -1,0 +1,230 @@
+//! The command line as typed. Nothing is read from disk here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Conducts a team of coding agents over a shared blackboard.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version, about, max_term_width = 100)]
+#[command(after_help = "\
+Start here:
+  baton init --pack tdd           make a blackboard in this folder
+  baton doctor                    what was found, what is missing
+  baton pack list                 the built-in packs
+
+Exit codes: 0 done, 1 internal, 2 usage or configuration, 3 protocol error, 4 a budget or limit,
+5 held by another process, 6 damaged store, 10 waiting for a person.")]
+pub(crate) struct Cli {
+    /// Print JSON for programs instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// The blackboard's folder [default: `.baton` or `orchestrator` here or in a parent folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) blackboard: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a blackboard in this folder
+    #[command(after_help = "\
+Examples:
+  baton init                         the tdd pack, in English
+  baton init --pack novel --lang zh  another built-in pack, in Chinese
+  baton init --pack ./my-pack        a pack of your own
+
+Nothing of the project is changed. In a git repository the blackboard is kept out of git through
+.git/info/exclude.")]
+    Init(InitArgs),
+    /// Check an agent's report
+    #[command(subcommand)]
+    Report(ReportCommand),
+    /// Check or change a plan
+    #[command(subcommand)]
+    Plan(PlanCommand),
+    /// Show or check a history
+    #[command(subcommand)]
+    History(HistoryCommand),
+    /// List, show, check or switch packs
+    #[command(subcommand)]
+    Pack(PackCommand),
+    /// Print the JSON Schema of a document
+    Schema(SchemaArgs),
+    /// Say what was found and what is missing
+    Doctor,
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:  baton completions bash > ~/.local/share/bash-completion/completions/baton"
+    )]
+    Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// A built-in pack or a folder with a `pack.toml`
+    #[arg(long, value_name = "PACK")]
+    pub(crate) pack: Option<String>,
+    /// The language of prompts and key lines: en, zh, or what the pack has
+    #[arg(long, value_name = "LANG")]
+    pub(crate) lang: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReportCommand {
+    /// Check that a report's key lines are right; exit 3 if not
+    #[command(after_help = "\
+Examples:
+  baton report check .baton/reports/report_test.md
+  baton report check answer.md --agent TEST --iteration 7
+  baton report check - --agent DEV --policy my_policy.json < answer.md
+
+Without --policy the rules come from the blackboard, or else from the built-in pack that has the
+agent.")]
+    Check(ReportArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The report; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// Whose report it is [default: from a name like `report_test.md`]
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// The iteration it must be of [default: any]
+    #[arg(long, value_name = "N")]
+    pub(crate) iteration: Option<u32>,
+    /// A `verification_policy.json`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Check a plan and count its tasks; exit 3 if it cannot be read
+    Check(PlanArgs),
+    /// Apply update statements from standard input, all or none
+    #[command(after_help = "\
+Statements, one a line or split by `;`:
+  update <ID> status to <STATUS>
+  add <ID>: <title> [under <MILESTONE>]
+  set <ID> evidence: <text>
+  set <ID> acceptance: <text>
+
+Example:
+  echo 'update M1-T1 status to DONE' | baton plan apply
+
+Only the lines that must change do. A refused statement leaves the file as it was. The final status
+is granted only by a passing report in the blackboard that the plan belongs to.")]
+    Apply(PlanApplyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// The plan [default: the blackboard's]
+    pub(crate) file: Option<PathBuf>,
+    /// A `verification_policy.json`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanApplyArgs {
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    /// Show what would change and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// Show the entries of a history
+    Show(HistoryShowArgs),
+    /// Say what is odd in a history; old files are read as they are
+    Check {
+        /// The history [default: the blackboard's]
+        file: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryShowArgs {
+    /// The history [default: the blackboard's]
+    pub(crate) file: Option<PathBuf>,
+    /// Only the last N entries
+    #[arg(long, value_name = "N")]
+    pub(crate) last: Option<usize>,
+    /// Only milestones
+    #[arg(long)]
+    pub(crate) milestones: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PackCommand {
+    /// List the built-in packs
+    List,
+    /// Show a pack: agents, verdicts, statuses, prompts
+    Show(PackShowArgs),
+    /// Explain what is wrong with a pack; exit 2 if something is
+    Check {
+        /// A pack's folder or a built-in pack [default: the blackboard's pack, policy and prompts]
+        pack: Option<String>,
+    },
+    /// Switch the blackboard to another pack; what a person changed is kept aside
+    Use {
+        /// A built-in pack or a folder with a `pack.toml`
+        pack: String,
+        /// [default: the blackboard's language]
+        #[arg(long, value_name = "LANG")]
+        lang: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PackShowArgs {
+    /// A pack's folder or a built-in pack [default: the blackboard's]
+    pub(crate) pack: Option<String>,
+    /// [default: the blackboard's, or en]
+    #[arg(long, value_name = "LANG")]
+    pub(crate) lang: Option<String>,
+    /// Print the prompt of this agent (MAIN, FINISH_REVIEW and SUMMARY too)
+    #[arg(long, value_name = "AGENT", conflicts_with = "policy")]
+    pub(crate) prompt: Option<String>,
+    /// Print the policy
+    #[arg(long)]
+    pub(crate) policy: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// Which document
+    #[arg(value_enum)]
+    pub(crate) document: SchemaName,
+    /// The pack whose agents a decision may name [default: the blackboard's, or tdd]
+    #[arg(long, value_name = "PACK")]
+    pub(crate) pack: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SchemaName {
+    /// What `report check --json` prints of a good report
+    Report,
+    /// MAIN's answer
+    Decision,
+    /// verification_policy.json
+    Policy,
+    /// pack.toml
+    Pack,
+    /// A task of a plan, as `plan check --json` prints it
+    Plan,
+    /// An entry of a history, as `history show --json` prints it
+    History,
+    /// baton.toml
+    Config,
+    /// One problem, as every `--json` prints it
+    Problem,
+}

@@ -1,0 +1,157 @@
+//! `baton doctor`: what was found, what is missing, what to do about it.
+
+use baton_core::history;
+use baton_core::plan::{self, Plan};
+use baton_runtime::board::Board;
+use baton_runtime::load;
+use serde_json::json;
+
+use super::{Outcome, Place};
+use crate::reply::{Failure, Reply, rendered, table};
+
+/// Agent CLIs that can run a stage.
+const AGENT_PROGRAMS: [&str; 4] = ["codex", "claude", "gemini", "opencode"];
+/// Variables that give access to a model; only whether they are set is ever looked at.
+const MODEL_VARIABLES: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL"];
+
+struct Finding {
+    what: &'static str,
+    /// `ok`, `none` (nothing there, nothing wrong) or `wrong`.
+    state: &'static str,
+    detail: String,
+}
+
+pub(super) fn run(place: &Place) -> Outcome {
+    let mut findings =
+        vec![Finding { what: "baton", state: "ok", detail: env!("CARGO_PKG_VERSION").to_owned() }];
+    let mut problems = String::new();
+    let mut details = Vec::new();
+    match place.board_path() {
+        None => findings.push(finding(
+            "blackboard",
+            "none",
+            "not found here or above; `baton init` makes one",
+        )),
+        Some(path) => match Board::open(&path, &place.environment) {
+            Ok(board) => {
+                for warning in &board.warnings {
+                    problems.push_str(&rendered(warning, None));
+                    problems.push('\n');
+                }
+                findings.extend(board_findings(&board));
+            }
+            Err(error) => {
+                findings.push(finding("blackboard", "wrong", path.display().to_string()));
+                let failure = Failure::from(error);
+                details = failure.problems.clone();
+                problems.push_str(&failure.into_reply().errors);
+            }
+        },
+    }
+    findings.extend(surroundings(place));
+    let wrong = findings.iter().any(|finding| finding.state == "wrong");
+    let rows: Vec<Vec<String>> = findings
+        .iter()
+        .map(|finding| {
+            vec![finding.what.to_owned(), finding.state.to_owned(), finding.detail.clone()]
+        })
+        .collect();
+    let list: Vec<_> = findings
+        .iter()
+        .map(|finding| json!({ "what": finding.what, "state": finding.state, "detail": finding.detail }))
+        .collect();
+    let mut reply =
+        Reply::new(table(&rows), json!({ "ok": !wrong, "findings": list, "problems": details }));
+    reply.errors = problems;
+    reply.code = if wrong { crate::reply::USAGE } else { 0 };
+    Ok(reply)
+}
+
+fn finding(what: &'static str, state: &'static str, detail: impl Into<String>) -> Finding {
+    Finding { what, state, detail: detail.into() }
+}
+
+fn board_findings(board: &Board) -> Vec<Finding> {
+    let agents: Vec<String> =
+        board.pack.manifest.agents.iter().map(|agent| agent.name.to_string()).collect();
+    let mut findings = vec![
+        finding("blackboard", "ok", board.root.display().to_string()),
+        finding(
+            "pack",
+            "ok",
+            format!(
+                "{} ({}): {}",
+                board.pack.manifest.name,
+                board.pack.language,
+                agents.join(", ")
+            ),
+        ),
+    ];
+    let rules = &board.pack.policy.plan;
+    findings.push(match load::text(&board.plan_file(), plan::MAX_BYTES) {
+        Err(error) => finding("plan", "wrong", error.to_string()),
+        Ok(text) => match Plan::read(&text, rules) {
+            Err(problems) => {
+                let first = problems.first().map(ToString::to_string).unwrap_or_default();
+                finding("plan", "wrong", format!("{first} (`baton plan check` shows all)"))
+            }
+            Ok(plan) if plan.tasks.is_empty() => finding("plan", "none", "no tasks yet"),
+            Ok(plan) => {
+                let counts = plan.status_counts(rules);
+                let counts = counts.iter().filter(|(_, count)| *count > 0);
+                let counts: Vec<String> =
+                    counts.map(|(status, count)| format!("{count} {status}")).collect();
+                finding("plan", "ok", format!("{} tasks: {}", plan.tasks.len(), counts.join(", ")))
+            }
+        },
+    });
+    findings.push(match load::text(&board.history_file(), 1 << 30) {
+        Err(load::Error::Missing(_)) => finding("history", "none", "not there yet"),
+        Err(error) => finding("history", "wrong", error.to_string()),
+        Ok(text) => {
+            let blocks = history::read(&text);
+            let last = blocks.iter().rev().find_map(|placed| placed.block.iteration());
+            match last {
+                Some(last) => finding(
+                    "history",
+                    "ok",
+                    format!("{} entries, last iteration {last}", blocks.len()),
+                ),
+                None => finding("history", "none", "no iterations yet"),
+            }
+        }
+    });
+    findings
+}
+
+fn surroundings(place: &Place) -> Vec<Finding> {
+    let environment = &place.environment;
+    let mut findings = Vec::new();
+    findings.push(match environment.config_file() {
+        Some(path) if path.exists() => finding("user config", "ok", path.display().to_string()),
+        Some(path) => finding("user config", "none", format!("{} (optional)", path.display())),
+        None => finding("user config", "none", "no HOME"),
+    });
+    findings.push(match environment.program("git") {
+        Some(path) => finding("git", "ok", path.display().to_string()),
+        None => finding("git", "none", "not on the PATH"),
+    });
+    let set: Vec<&str> =
+        MODEL_VARIABLES.into_iter().filter(|name| environment.is_set(name)).collect();
+    findings.push(match set.is_empty() {
+        false => finding("model", "ok", format!("set: {}", set.join(", "))),
+        true => finding("model", "none", format!("none of {} is set", MODEL_VARIABLES.join(", "))),
+    });
+    let found: Vec<&str> =
+        AGENT_PROGRAMS.into_iter().filter(|name| environment.program(name).is_some()).collect();
+    findings.push(match found.is_empty() {
+        false => finding("agent programs", "ok", found.join(", ")),
+        true => finding(
+            "agent programs",
+            "none",
+            format!("none of {} is on the PATH", AGENT_PROGRAMS.join(", ")),
+        ),
+    });
+    findings
+}

@@ -1,0 +1,68 @@
+//! `baton history show|check`
+
+use std::path::PathBuf;
+
+use baton_core::history::{self, Block, Placed};
+use baton_core::text;
+use baton_runtime::load;
+use serde_json::json;
+
+use super::{Outcome, Place};
+use crate::args::HistoryShowArgs;
+use crate::reply::{Failure, Reply};
+
+/// A history grows for years; this is only a guard against a wrong file.
+const MAX_BYTES: u64 = 1 << 30;
+
+pub(super) fn show(place: &Place, args: &HistoryShowArgs) -> Outcome {
+    let (_, source) = open(place, args.file.clone())?;
+    let blocks = history::read(&source);
+    let wanted: Vec<&Placed<'_>> =
+        blocks.iter().filter(|placed| !args.milestones || placed.block.is_milestone()).collect();
+    let skipped = wanted.len().saturating_sub(args.last.unwrap_or(usize::MAX));
+    let shown = &wanted[skipped..];
+    let mut out = String::new();
+    for placed in shown {
+        out.push_str(text::escaped(placed.source).trim_end());
+        out.push_str("\n\n");
+    }
+    if shown.is_empty() {
+        out.push_str("no entries yet\n");
+    }
+    Ok(Reply::new(out, json!({ "ok": true, "entries": shown, "skipped": skipped })))
+}
+
+pub(super) fn check(place: &Place, file: Option<PathBuf>) -> Outcome {
+    let (name, source) = open(place, file)?;
+    let blocks = history::read(&source);
+    let count = |wanted: fn(&Block<'_>) -> bool| {
+        blocks.iter().filter(|placed| wanted(&placed.block)).count()
+    };
+    let goals = count(|block| matches!(block, Block::TaskGoal { .. }));
+    let iterations = count(|block| matches!(block, Block::Iteration { .. }));
+    let decisions = count(|block| matches!(block, Block::UserDecision { .. }));
+    let milestones = count(|block| block.is_milestone());
+    let text = format!(
+        "ok: {name}: {iterations} iterations ({milestones} milestones), {goals} task goals, \
+         {decisions} user decisions\n"
+    );
+    let json = json!({
+        "ok": true,
+        "iterations": iterations,
+        "milestones": milestones,
+        "task_goals": goals,
+        "user_decisions": decisions,
+    });
+    let problems: Vec<_> =
+        history::check(&blocks).into_iter().map(|problem| problem.in_file(&name)).collect();
+    Ok(Reply::new(text, json).with_warnings(&problems))
+}
+
+fn open(place: &Place, file: Option<PathBuf>) -> Result<(String, String), Failure> {
+    let path = match file {
+        Some(file) => file,
+        None => place.board()?.history_file(),
+    };
+    let name = path.strip_prefix(&place.folder).unwrap_or(&path).display().to_string();
+    Ok((name, load::text(&path, MAX_BYTES)?))
+}

@@ -1,0 +1,243 @@
+//! The only reader of files and variables for configuration. Sizes are asked before anything is
+//! read, and only regular files are opened: a pipe or a device could block or never end.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use baton_core::config::Config;
+use baton_core::document::Document;
+use baton_core::pack::Files;
+use baton_core::problem::{Problem, nearest};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{} does not exist", .0.display())]
+    Missing(PathBuf),
+    #[error("{} is not a regular file", .0.display())]
+    NotAFile(PathBuf),
+    #[error("{} has {size} bytes, more than the {limit} allowed; it was not read", path.display())]
+    TooLarge { path: PathBuf, size: u64, limit: u64 },
+    #[error("cannot read {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    /// The text is there, but wrong; each problem names its file.
+    #[error("{}", .0.first().map_or_else(String::new, ToString::to_string))]
+    Invalid(Vec<Problem>),
+}
+
+/// Configuration, policies and prompts are small.
+pub const SMALL: u64 = 1 << 20;
+
+/// The bytes of a file that is no larger than `limit`. `-` is standard input.
+pub fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let io = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => Error::Missing(path.to_owned()),
+        _ => Error::Io { path: path.to_owned(), source },
+    };
+    if path == Path::new("-") {
+        return limited(io::stdin().lock(), path, limit).map_err(|error| error.unwrap_or_else(io));
+    }
+    let metadata = fs::metadata(path).map_err(io)?;
+    if !metadata.is_file() {
+        return Err(Error::NotAFile(path.to_owned()));
+    }
+    if metadata.len() > limit {
+        return Err(Error::TooLarge { path: path.to_owned(), size: metadata.len(), limit });
+    }
+    let file = File::open(path).map_err(io)?;
+    limited(file, path, limit).map_err(|error| error.unwrap_or_else(io))
+}
+
+/// The inner error of `limited`: ours, or one to be dressed by the caller.
+enum Cut {
+    Ours(Error),
+    Io(io::Error),
+}
+
+impl Cut {
+    fn unwrap_or_else(self, dress: impl FnOnce(io::Error) -> Error) -> Error {
+        match self {
+            Cut::Ours(error) => error,
+            Cut::Io(error) => dress(error),
+        }
+    }
+}
+
+/// A file may grow between the look at its size and the reading.
+fn limited(from: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, Cut> {
+    let mut out = Vec::new();
+    from.take(limit + 1).read_to_end(&mut out).map_err(Cut::Io)?;
+    if out.len() as u64 > limit {
+        return Err(Cut::Ours(Error::TooLarge {
+            path: path.to_owned(),
+            size: out.len() as u64,
+            limit,
+        }));
+    }
+    Ok(out)
+}
+
+/// A text file. Not UTF-8 is a problem with its place.
+pub fn text(path: &Path, limit: u64) -> Result<String, Error> {
+    String::from_utf8(bytes(path, limit)?).map_err(|error| {
+        let good = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()])
+            .into_owned();
+        let place = baton_core::problem::Place::of(&good, good.len());
+        let problem = Problem::new("encoding", "the file is not UTF-8").expected("UTF-8 text");
+        Error::Invalid(vec![problem.at(place).in_file(path.display().to_string())])
+    })
+}
+
+/// Bounds of a pack's folder: it is somebody's text, not a project.
+const PACK_FILES: usize = 300;
+
+/// The files of a pack's folder. Links and hidden names are passed over, the depth is bounded.
+pub fn pack_folder(folder: &Path) -> Result<Files, Error> {
+    let mut files = Files::new();
+    let mut open = vec![(folder.to_owned(), String::new(), 0)];
+    while let Some((path, name, depth)) = open.pop() {
+        let io = |source| Error::Io { path: path.clone(), source };
+        for entry in fs::read_dir(&path).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let Some(own) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            let kind = entry.file_type().map_err(io)?;
+            let name = if name.is_empty() { own.clone() } else { format!("{name}/{own}") };
+            if own.starts_with('.') || kind.is_symlink() {
+                continue;
+            }
+            if kind.is_dir() && depth < 3 {
+                open.push((entry.path(), name, depth + 1));
+            } else if kind.is_file() {
+                if files.len() == PACK_FILES {
+                    let message =
+                        format!("the folder holds more than {PACK_FILES} files: is it a pack?");
+                    return Err(Error::Invalid(vec![Problem::new("pack-too-many-files", message)]));
+                }
+                files.insert(name, text(&entry.path(), SMALL)?);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The variables that Baton looks at, taken once at the start.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    pub fn of_this_process() -> Environment {
+        Environment { variables: std::env::vars_os().collect() }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(std::ffi::OsStr::new(name))?.to_str().filter(|value| !value.is_empty())
+    }
+
+    pub fn is_set(&self, name: &str) -> bool {
+        self.variables.get(std::ffi::OsStr::new(name)).is_some_and(|value| !value.is_empty())
+    }
+
+    /// Where the user's own `baton.toml` is looked for.
+    pub fn config_file(&self) -> Option<PathBuf> {
+        let folder = match self.get("XDG_CONFIG_HOME") {
+            Some(folder) => PathBuf::from(folder),
+            None => PathBuf::from(self.get("HOME")?).join(".config"),
+        };
+        Some(folder.join("baton").join("baton.toml"))
+    }
+
+    /// Whether a program of this name is on the PATH.
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        let path = self.variables.get(std::ffi::OsStr::new("PATH"))?;
+        std::env::split_paths(path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    }
+}
+
+/// `BATON_…` variables that are not keys of the configuration.
+const OTHER_VARIABLES: [&str; 1] = ["BATON_BLACKBOARD"];
+
+/// One configuration from the user's file, the blackboard's and the variables; later wins. Beside
+/// it, warnings.
+pub fn config(
+    environment: &Environment,
+    board_file: Option<&Path>,
+) -> Result<(Config, Vec<Problem>), Error> {
+    let mut layers = Vec::new();
+    let files = environment.config_file().into_iter().chain(board_file.map(Path::to_owned));
+    for path in files.filter(|path| path.exists()) {
+        let name = path.display().to_string();
+        let layer = Document::toml(&text(&path, SMALL)?)
+            .map_err(|problem| Error::Invalid(vec![problem.in_file(&name)]))?
+            .named(&name);
+        // Each file must be right on its own: a mistake below must not hide under a later layer.
+        Config::read(&layer).map_err(Error::Invalid)?;
+        layers.push(layer);
+    }
+    let warnings =
+        variables(environment, &mut layers).map_err(|problem| Error::Invalid(vec![problem]))?;
+    let whole = layers.into_iter().reduce(|below, top| below.overlaid(top, usize::MAX));
+    let config = whole.map_or_else(|| Ok(Config::default()), |document| Config::read(&document));
+    Ok((config.map_err(Error::Invalid)?, warnings))
+}
+
+/// Each key as a variable: `context.level` is `BATON_CONTEXT_LEVEL`.
+fn variables(
+    environment: &Environment,
+    layers: &mut Vec<Document>,
+) -> Result<Vec<Problem>, Problem> {
+    let mut keys = BTreeMap::new();
+    for path in config_paths() {
+        keys.insert(format!("BATON_{}", path.to_uppercase().replace('.', "_")), path);
+    }
+    let known: Vec<&str> = keys.keys().map(String::as_str).chain(OTHER_VARIABLES).collect();
+    let mut warnings = Vec::new();
+    for (name, value) in &environment.variables {
+        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
+        if !name.starts_with("BATON_") || value.is_empty() || OTHER_VARIABLES.contains(&name) {
+            continue;
+        }
+        let Some(path) = keys.get(name) else {
+            let mut problem =
+                Problem::warning("variable-unknown", format!("the variable `{name}` is not known"));
+            problem.did_you_mean = nearest(name, &known).map(str::to_owned);
+            warnings.push(problem);
+            continue;
+        };
+        // A value that is not TOML by itself (a word) is a string.
+        let quoted = serde_json::Value::from(value).to_string();
+        let document = Document::toml(&format!("{path} = {value}"))
+            .or_else(|_| Document::toml(&format!("{path} = {quoted}")))
+            .map_err(|problem| problem.in_file(format!("${name}")))?;
+        let document = document.named(format!("${name}"));
+        if let Err(mut problems) = Config::read(&document) {
+            return Err(problems.remove(0));
+        }
+        layers.push(document);
+    }
+    Ok(warnings)
+}
+
+/// Every key that takes a plain value, as `context.level`.
+fn config_paths() -> Vec<String> {
+    fn walk(prefix: &str, value: &serde_json::Value, out: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(map) => {
+                for (key, value) in map {
+                    walk(
+                        &if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") },
+                        value,
+                        out,
+                    );
+                }
+            }
+            _ => out.push(prefix.to_owned()),
+        }
+    }
+    let mut out = vec!["pack".to_owned(), "lang".to_owned(), "context.max_tokens".to_owned()];
+    walk("", &serde_json::to_value(Config::default()).unwrap_or_default(), &mut out);
+    out
+}
