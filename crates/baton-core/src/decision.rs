@@ -1,7 +1,6 @@
 //! What MAIN decides. Goes in: its answer, whole and untrusted. Comes out: a `Decision`, or every
 //! problem with its place. One JSON object and nothing around it; nothing is guessed.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{Document, Node, Value};
@@ -50,20 +49,18 @@ pub enum PlanChange {
 }
 
 /// What a person is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     pub title: String,
     pub text: String,
     /// 2 to 4.
-    #[schemars(length(min = 2, max = 4))]
     pub options: Vec<Choice>,
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schemars(required)]
     pub recommended_option_id: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     pub option_id: String,
@@ -93,8 +90,7 @@ struct Written {
     question: Option<Question>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "null, update statements, or {\"replace\": \"<whole plan>\"}")]
+#[derive(Debug)]
 enum DevPlan {
     Update(String),
     Replace(Replacement),
@@ -104,6 +100,31 @@ enum DevPlan {
 #[serde(deny_unknown_fields)]
 struct Replacement {
     replace: String,
+}
+
+impl<'de> Deserialize<'de> for DevPlan {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<DevPlan, D::Error> {
+        deserializer.deserialize_any(DevPlanVisitor)
+    }
+}
+
+struct DevPlanVisitor;
+
+impl<'de> serde::de::Visitor<'de> for DevPlanVisitor {
+    type Value = DevPlan;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("null, update statements or {\"replace\": \"<whole plan>\"}")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, statements: &str) -> Result<DevPlan, E> {
+        Ok(DevPlan::Update(statements.to_owned()))
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<DevPlan, A::Error> {
+        Replacement::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+            .map(DevPlan::Replace)
+    }
 }
 
 /// The form that older blackboards' prompts ask for.
@@ -130,6 +151,29 @@ struct Flat {
     recommended_option_id: Option<String>,
 }
 
+/// The keys of a decision: what must be there, and what may be.
+struct Shape {
+    required: &'static [&'static str],
+    optional: &'static [&'static str],
+}
+
+const NATIVE: Shape = Shape {
+    required: &["next_agent", "reason", "dev_plan", "finish_review_override"],
+    optional: &["task", "question"],
+};
+const FLAT: Shape = Shape {
+    required: &["next_agent", "reason"],
+    optional: &[
+        "history_append",
+        "task",
+        "dev_plan_next",
+        "finish_review_override",
+        "decision_title",
+        "question",
+        "options",
+        "recommended_option_id",
+    ],
+};
 /// Keys that only the flat form has.
 const FLAT_ONLY: [&str; 5] =
     ["history_append", "dev_plan_next", "decision_title", "options", "recommended_option_id"];
@@ -143,18 +187,17 @@ pub fn read(source: &str, agents: &[AgentName], moment: Moment) -> Result<Decisi
         return Err(vec![document.locate(problem, root.span)]);
     }
     let mut check = Check { document: &document, problems: Vec::new() };
-    let decision = if is_flat(root) {
-        document
-            .read()
-            .map_err(|problem| vec![problem])
-            .map(|flat| check.flat(flat, agents, moment))?
-    } else {
-        document
-            .read()
-            .map_err(|problem| vec![problem])
-            .map(|written| check.written(written, agents, moment))?
+    let is_flat = is_flat(root);
+    check.keys(root, if is_flat { &FLAT } else { &NATIVE });
+    if !check.problems.is_empty() {
+        return Err(check.problems);
+    }
+    let decision = match is_flat {
+        true => document.read().map(|flat| check.flat(flat, agents, moment)),
+        false => document.read().map(|written| check.written(written, agents, moment)),
     };
-    match decision {
+    check.problems.sort_by_key(|problem| problem.place);
+    match decision.map_err(|problem| vec![problem])? {
         Some(decision) if check.problems.is_empty() => Ok(decision),
         _ => Err(check.problems),
     }
@@ -204,10 +247,25 @@ pub fn render(decision: &Decision) -> String {
 pub fn schema(agents: &[AgentName]) -> serde_json::Value {
     let mut next: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
     next.extend([USER, FINISH]);
-    let mut question = serde_json::to_value(schemars::schema_for!(Question)).unwrap_or_default();
-    let definitions = question.as_object_mut().and_then(|schema| {
-        schema.remove("$schema");
-        schema.remove("$defs")
+    let nullable =
+        |schema: serde_json::Value| serde_json::json!({ "anyOf": [{ "type": "null" }, schema] });
+    let text = || serde_json::json!({ "type": "string" });
+    let choice = serde_json::json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["option_id", "description"],
+        "properties": { "option_id": text(), "description": text() },
+    });
+    let question = serde_json::json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["title", "text", "options", "recommended_option_id"],
+        "properties": {
+            "title": text(),
+            "text": text(),
+            "options": { "type": "array", "items": choice, "minItems": 2, "maxItems": 4 },
+            "recommended_option_id": nullable(text()),
+        },
     });
     serde_json::json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -224,11 +282,10 @@ pub fn schema(agents: &[AgentName]) -> serde_json::Value {
                 { "type": "object", "additionalProperties": false, "required": ["replace"],
                   "properties": { "replace": { "type": "string", "description": "the whole plan" } } },
             ] },
-            "finish_review_override": { "anyOf": [{ "type": "null" }, { "type": "string", "enum": ["ignore"] }] },
-            "task": { "anyOf": [{ "type": "null" }, { "type": "string" }] },
-            "question": { "anyOf": [{ "type": "null" }, question] },
+            "finish_review_override": nullable(serde_json::json!({ "type": "string", "enum": ["ignore"] })),
+            "task": nullable(text()),
+            "question": nullable(question),
         },
-        "$defs": definitions,
     })
 }
 
@@ -271,7 +328,7 @@ pub fn check_routing(
 /// Text before the JSON is the commonest fault of models; say it as such.
 fn around(source: &str, problem: Problem) -> Problem {
     let start = source.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
-    if start.starts_with('{') || problem.code != "json-syntax" {
+    if start.starts_with(['{', '[', '"']) || problem.code != "json-syntax" {
         return problem;
     }
     let mut problem = problem.expected("one JSON object, `{` first");
@@ -306,6 +363,22 @@ impl Check<'_> {
         self.problems.push(self.document.locate_at(problem, path));
     }
 
+    /// MAIN has one try to correct itself: it is told of every wrong key at once.
+    fn keys(&mut self, root: &Node, shape: &Shape) {
+        let known: Vec<&str> = shape.required.iter().chain(shape.optional).copied().collect();
+        for key in root.keys().filter(|key| !known.contains(&key.name.as_str())).take(20) {
+            let message = format!("the key `{}` is not known", text::shown(&key.name, 60));
+            let problem =
+                Problem::new("key-unknown", message).found(&key.name).one_of(&key.name, &known);
+            self.problems.push(self.document.locate(problem, key.span));
+        }
+        for name in shape.required.iter().filter(|name| root.get(name).is_none()) {
+            let problem = Problem::new("key-missing", format!("the key `{name}` is missing"));
+            let wanted = format!("all of {}", list(shape.required));
+            self.problems.push(self.document.locate(problem.found("").expected(wanted), root.span));
+        }
+    }
+
     fn written(
         &mut self,
         written: Written,
@@ -324,6 +397,8 @@ impl Check<'_> {
     }
 
     fn flat(&mut self, flat: Flat, agents: &[AgentName], moment: Moment) -> Option<Decision> {
+        let has_any =
+            flat.question.is_some() || flat.options.is_some() || flat.decision_title.is_some();
         let question = match (flat.question, flat.options) {
             (Some(text), Some(options)) => {
                 let title = flat.decision_title.unwrap_or_default();
@@ -332,9 +407,20 @@ impl Check<'_> {
                 self.question(&question, "", ["decision_title", "question"]);
                 Some(question)
             }
-            // A question without options, or the reverse, is half of one; `next` says what is missing.
+            _ if flat.next_agent == USER => {
+                let message = format!("`{USER}` needs a question with its options");
+                let wanted = "`decision_title`, `question` and `options`";
+                self.fail(
+                    "next_agent",
+                    Problem::new("decision-no-question", message).expected(wanted),
+                );
+                return None;
+            }
             _ => None,
         };
+        if question.is_none() && has_any {
+            self.question_for_nobody("next_agent", &flat.next_agent);
+        }
         let next = self.next(&flat.next_agent, agents, question);
         let reason = self.filled("reason", flat.reason);
         let overrules_review = self.overruling(flat.finish_review_override, moment);
@@ -380,10 +466,15 @@ impl Check<'_> {
             },
         };
         if question.is_some() {
-            let message = format!("a question is for `{USER}` only, next_agent is `{word}`");
-            self.fail("question", Problem::new("decision-question", message).expected("null"));
+            self.question_for_nobody("question", word);
         }
         Some(next)
+    }
+
+    fn question_for_nobody(&mut self, path: &str, next: &str) {
+        let message =
+            format!("a question is for `{USER}` only, next_agent is `{}`", text::shown(next, 40));
+        self.fail(path, Problem::new("decision-question", message).expected("null"));
     }
 
     fn plan(&mut self, plan: Option<DevPlan>) -> Option<PlanChange> {
@@ -444,7 +535,7 @@ impl Check<'_> {
             let id_path = path(&format!("options.{index}.option_id"));
             self.filled(&path(&format!("options.{index}.description")), option.description.clone());
             let id = self.filled(&id_path, option.option_id.clone());
-            if ids.contains(&id.as_str()) {
+            if !id.is_empty() && ids.contains(&id.as_str()) {
                 let message = format!("the option `{}` stands here twice", text::shown(&id, 40));
                 self.fail(&id_path, Problem::new("decision-options", message));
             }
@@ -459,7 +550,7 @@ impl Check<'_> {
     }
 
     fn filled(&mut self, path: &str, value: String) -> String {
-        if value.trim().is_empty() {
+        if text::is_blank(&value) {
             let problem = Problem::new("decision-empty", format!("`{path}` is empty"));
             self.fail(path, problem.expected("text"));
         }

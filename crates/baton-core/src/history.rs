@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::id::Iteration;
 use crate::policy::MilestoneTexts;
 use crate::problem::{Place, Problem};
-use crate::text::{self, Line};
+use crate::text;
 
 /// One block: a heading and what stands under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -52,33 +52,19 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A block with its place in the file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+/// A block's place in the file and its heading. The lines under it are read when they are asked
+/// for: of ten thousand entries a prompt needs ten.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed<'a> {
     pub line: u32,
     /// The whole block as it stands in the file.
-    #[serde(skip)]
     pub source: &'a str,
-    #[serde(flatten)]
-    pub block: Block<'a>,
+    head: Option<Head<'a>>,
 }
 
 const MILESTONE: &str = "[MILESTONE]";
 
 impl Block<'_> {
-    pub fn iteration(&self) -> Option<Iteration> {
-        match self {
-            Block::Iteration { iteration, .. } | Block::UserDecision { iteration, .. } => {
-                Some(*iteration)
-            }
-            Block::TaskGoal { .. } | Block::Other { .. } => None,
-        }
-    }
-
-    pub fn is_milestone(&self) -> bool {
-        matches!(self, Block::Iteration { heading, .. } if heading.milestone)
-    }
-
     pub fn field(&self, wanted: &str) -> Option<&str> {
         let lines = match self {
             Block::Iteration { lines, .. } | Block::UserDecision { lines, .. } => lines,
@@ -91,51 +77,60 @@ impl Block<'_> {
     }
 }
 
-/// Reads a history, whatever wrote it. Every text is a history; `check` says what is odd about it.
-pub fn read(source: &str) -> Vec<Placed<'_>> {
-    let mut blocks = Vec::new();
-    let mut open: Option<(Option<Head<'_>>, Line<'_>)> = None;
-    for line in text::lines(source) {
-        let head = Head::parse(line.text);
-        if head.is_some() || open.is_none() {
-            close(&mut blocks, open.take(), source, line.start);
-            open = Some((head, line));
+impl<'a> Placed<'a> {
+    pub fn iteration(&self) -> Option<Iteration> {
+        match &self.head {
+            Some(Head::Iteration { iteration, .. } | Head::UserDecision { iteration, .. }) => {
+                Some(*iteration)
+            }
+            Some(Head::TaskGoal { .. }) | None => None,
         }
     }
-    close(&mut blocks, open, source, source.len());
-    blocks
+
+    pub fn is_milestone(&self) -> bool {
+        matches!(self.head, Some(Head::Iteration { milestone: true, .. }))
+    }
+
+    pub fn block(&self) -> Block<'a> {
+        let body = after_first_line(self.source);
+        match &self.head {
+            None => Block::Other { text: self.source.to_owned() },
+            Some(Head::TaskGoal { label, time }) => {
+                let (label, time) = ((*label).into(), time.map(Cow::Borrowed));
+                Block::TaskGoal { label, time, text: unescaped(body) }
+            }
+            Some(Head::Iteration { iteration, milestone, title }) => {
+                let heading = Heading { milestone: *milestone, title: (*title).into() };
+                Block::Iteration { iteration: *iteration, heading, lines: entries(body) }
+            }
+            Some(Head::UserDecision { iteration, title, time }) => {
+                let (title, time) = ((*title).into(), time.map(Cow::Borrowed));
+                Block::UserDecision { iteration: *iteration, title, time, lines: entries(body) }
+            }
+        }
+    }
 }
 
-fn close<'a>(
-    blocks: &mut Vec<Placed<'a>>,
-    open: Option<(Option<Head<'a>>, Line<'a>)>,
-    source: &'a str,
-    end: usize,
-) {
-    let Some((head, first)) = open else { return };
-    let whole = &source[first.start..end];
-    let body = match &head {
-        Some(_) => after_first_line(whole),
-        None => whole,
-    };
-    let block = match head {
-        None if whole.trim().is_empty() => return,
-        None => Block::Other { text: whole.to_owned() },
-        Some(Head::TaskGoal { label, time }) => Block::TaskGoal {
-            label: label.into(),
-            time: time.map(Cow::Borrowed),
-            text: unescaped(body),
-        },
-        Some(Head::Iteration { iteration, milestone, title }) => {
-            let heading = Heading { milestone, title: title.into() };
-            Block::Iteration { iteration, heading, lines: entries(body) }
+/// Reads a history, whatever wrote it. Every text is a history; `check` says what is odd about it.
+pub fn read(source: &str) -> Vec<Placed<'_>> {
+    let mut blocks: Vec<Placed<'_>> = Vec::new();
+    for line in text::lines(source) {
+        let head = Head::parse(line.text);
+        if head.is_none() && !blocks.is_empty() {
+            continue;
         }
-        Some(Head::UserDecision { iteration, title, time }) => {
-            let (title, time) = (title.into(), time.map(Cow::Borrowed));
-            Block::UserDecision { iteration, title, time, lines: entries(body) }
+        // Until the next heading is found, a block goes on to the end of the text.
+        if let Some(last) = blocks.last_mut() {
+            let start = source.len() - last.source.len();
+            last.source = &source[start..line.start];
         }
-    };
-    blocks.push(Placed { line: first.number, source: whole, block });
+        blocks.push(Placed { line: line.number, source: &source[line.start..], head });
+    }
+    let is_empty = |block: &Placed<'_>| block.head.is_none() && block.source.trim().is_empty();
+    if blocks.first().is_some_and(is_empty) {
+        blocks.remove(0);
+    }
+    blocks
 }
 
 fn after_first_line(whole: &str) -> &str {
@@ -143,6 +138,7 @@ fn after_first_line(whole: &str) -> &str {
     &whole[end..]
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Head<'a> {
     TaskGoal { label: &'a str, time: Option<&'a str> },
     Iteration { iteration: Iteration, milestone: bool, title: &'a str },
@@ -353,7 +349,8 @@ pub fn check(blocks: &[Placed<'_>]) -> Vec<Problem> {
     let mut last: Option<Iteration> = None;
     for placed in blocks {
         let place = Place { line: placed.line, column: 1 };
-        match &placed.block {
+        let block = placed.block();
+        match &block {
             Block::Other { text } => {
                 if text.lines().any(|line| !line.trim().is_empty() && !line.starts_with("# ")) {
                     let message = "text that belongs to no entry";
@@ -371,7 +368,7 @@ pub fn check(blocks: &[Placed<'_>]) -> Vec<Problem> {
             }
             Block::Iteration { iteration, .. } => {
                 for key in ["next_agent", "reason"] {
-                    if placed.block.field(key).is_none() {
+                    if block.field(key).is_none() {
                         let message = format!("iteration {iteration} has no `{key}:` line");
                         problems.push(Problem::warning("history-missing-field", message).at(place));
                     }

@@ -81,7 +81,7 @@ impl PartialEq<&str> for AgentName {
 
 impl fmt::Display for AgentName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
+        out.pad(&self.0)
     }
 }
 

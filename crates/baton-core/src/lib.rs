@@ -3,15 +3,15 @@
 //!
 //! Modules stand in reading order; each imports only earlier ones (a test checks it).
 
-pub mod config;
-pub mod decision;
-pub mod document;
-pub mod history;
-pub mod id;
-pub mod pack;
-pub mod plan;
-pub mod policy;
-pub mod problem;
-pub mod report;
 pub mod text;
+pub mod problem;
+pub mod document;
+pub mod id;
 pub mod tokens;
+pub mod policy;
+pub mod report;
+pub mod plan;
+pub mod decision;
+pub mod history;
+pub mod pack;
+pub mod config;

@@ -139,7 +139,7 @@ impl Pack {
                 Problem::new("pack-no-language", message).one_of(language, &manifest.languages),
             ]);
         }
-        let document = policy_document(files, language)?;
+        let document = policy_document(files, language, "")?;
         let policy = Policy::read(&document)?;
         let mut problems = agent_problems(&policy, &document, &manifest.agent_names());
         let mut prompts = BTreeMap::new();
@@ -178,14 +178,19 @@ impl Pack {
 }
 
 /// The pack's policy in one language: the common rules, under the words of the language. A
-/// blackboard's own policy is laid over it.
-pub fn policy_document(files: &Files, language: &str) -> Result<Document, Vec<Problem>> {
+/// blackboard's own policy is laid over it. `label` goes before the file names in problems.
+pub fn policy_document(
+    files: &Files,
+    language: &str,
+    label: &str,
+) -> Result<Document, Vec<Problem>> {
     let local = format!("{language}/{POLICY}");
     let mut document: Option<Document> = None;
     for path in [POLICY, &local] {
         let Some(source) = files.get(path) else { continue };
+        let name = format!("{label}{path}");
         let layer =
-            Document::json(source).map_err(|problem| vec![problem.in_file(path)])?.named(path);
+            Document::json(source).map_err(|problem| vec![problem.in_file(&name)])?.named(&name);
         document = Some(match document {
             Some(below) => below.overlaid(layer, policy::MERGE_DEPTH),
             None => layer,

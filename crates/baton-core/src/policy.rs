@@ -65,9 +65,54 @@ pub struct ReportRules {
 }
 
 /// One word or several; written as a string when it is one.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "OneOrMany", into = "OneOrMany")]
+#[derive(Debug, Clone, PartialEq, Eq, Default, JsonSchema)]
+#[schemars(with = "OneOrMany")]
 pub struct Words(pub Vec<String>);
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "the shape of `Words`, for the schema alone")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Serialize for Words {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [only] => serializer.serialize_str(only),
+            words => words.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Words, D::Error> {
+        deserializer.deserialize_any(WordsVisitor)
+    }
+}
+
+struct WordsVisitor;
+
+impl<'de> serde::de::Visitor<'de> for WordsVisitor {
+    type Value = Words;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Words, E> {
+        Ok(Words(vec![word.to_owned()]))
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Words, A::Error> {
+        let mut words = Vec::new();
+        while let Some(word) = items.next_element()? {
+            words.push(word);
+        }
+        Ok(Words(words))
+    }
+}
 
 impl Words {
     pub fn contains(&self, word: &str) -> bool {
@@ -76,31 +121,6 @@ impl Words {
 
     pub fn first(&self) -> &str {
         self.0.first().map_or("", String::as_str)
-    }
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a string or a list of strings")]
-enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl From<OneOrMany> for Words {
-    fn from(words: OneOrMany) -> Words {
-        match words {
-            OneOrMany::One(word) => Words(vec![word]),
-            OneOrMany::Many(words) => Words(words),
-        }
-    }
-}
-
-impl From<Words> for OneOrMany {
-    fn from(mut words: Words) -> OneOrMany {
-        match words.0.len() {
-            1 => OneOrMany::One(words.0.remove(0)),
-            _ => OneOrMany::Many(words.0),
-        }
     }
 }
 

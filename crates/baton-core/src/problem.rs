@@ -22,7 +22,13 @@ impl Place {
     /// The place of a byte offset. An offset inside a character counts as that character.
     pub fn of(source: &str, offset: usize) -> Place {
         let before = &source.as_bytes()[..offset.min(source.len())];
-        let (mut line, mut line_start) = (1, 0);
+        // A byte order mark is not a column.
+        let bom = if source.starts_with('\u{feff}') {
+            '\u{feff}'.len_utf8().min(before.len())
+        } else {
+            0
+        };
+        let (mut line, mut line_start) = (1, bom);
         for at in memchr::memchr2_iter(b'\n', b'\r', before) {
             let is_crlf = before[at] == b'\r' && source.as_bytes().get(at + 1) == Some(&b'\n');
             if !is_crlf {
@@ -180,7 +186,14 @@ pub fn nearest<'a, S: AsRef<str>>(word: &str, candidates: &'a [S]) -> Option<&'a
     if wanted.is_empty() || wanted.len() > LONGEST {
         return None;
     }
+    // `yes | no` or `yes, mostly` is not a misspelling of `yes`.
+    let is_several = |text: &str| {
+        text.trim().contains(|c: char| c.is_whitespace() || matches!(c, '|' | '/' | ','))
+    };
     let score = |candidate: &str| -> Option<usize> {
+        if is_several(word) && !is_several(candidate) {
+            return None;
+        }
         let candidate = plain(candidate);
         if candidate.is_empty() || candidate.len() > LONGEST {
             return None;
@@ -207,16 +220,21 @@ pub fn nearest<'a, S: AsRef<str>>(word: &str, candidates: &'a [S]) -> Option<&'a
         .map(|(_, candidate)| candidate)
 }
 
+/// Insertions, deletions, replacements and swaps of neighbours, each counted once.
 fn edit_distance(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+    let mut two_up = vec![0; b.len() + 1];
+    let mut up: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replaced = up[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replaced.min(up[j] + 1).min(row[j - 1] + 1);
+            let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if swapped {
+                row[j] = row[j].min(two_up[j - 2] + 1);
+            }
         }
+        two_up = std::mem::replace(&mut up, row);
     }
-    row[b.len()]
+    up[b.len()]
 }

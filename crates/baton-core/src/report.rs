@@ -64,8 +64,11 @@ pub fn read(
         return Err(vec![problem]);
     }
     let source = utf8(bytes).map_err(|problem| vec![problem])?;
-    if source.chars().all(|c| c.is_whitespace() || text::is_invisible(c)) {
-        return Err(vec![Problem::new("report-empty", "the report is empty")]);
+    if text::is_blank(source) {
+        let problem = Problem::new("report-empty", "the report is empty");
+        return Err(vec![
+            problem.expected(format!("a report that begins with `{ITERATION_PREFIX} N`")),
+        ]);
     }
     let all_rules = rules.applies_to(expected.agent.as_str());
     let mut scan = Scan::new(rules, all_rules);
@@ -158,21 +161,38 @@ struct Item<'a> {
     text: std::borrow::Cow<'a, str>,
 }
 
-/// The items of the list under an empty blockers line are still being collected.
+/// What the lines behind the blockers line may still add to it.
 #[derive(Debug)]
-struct Collecting {
+enum Behind {
+    Nothing,
+    /// The key line named a blocker itself, or the list was interrupted. Items with a class tag in
+    /// the same paragraph would be lost.
+    NoList {
+        announced: bool,
+    },
+    /// Items of the list under an empty key line.
+    List(List),
+}
+
+#[derive(Debug)]
+struct List {
     /// Items must stand deeper than this, when the key line is an item itself.
     deeper_than: Option<usize>,
     item_indent: Option<usize>,
+    /// The line before was blank.
+    after_blank: bool,
 }
 
 /// One pass over the lines; memory does not grow with the report, only with its blockers.
 struct Scan<'a> {
+    rules: &'a ReportRules,
     prefixes: [&'a str; 3],
     slots: [Slot<'a>; 3],
     items: Vec<Item<'a>>,
     too_many_items: bool,
-    collecting: Option<Collecting>,
+    /// A list of blockers under a line that already names one.
+    second_list: Option<Place>,
+    behind: Behind,
     fence: Fence,
 }
 
@@ -188,24 +208,30 @@ impl<'a> Scan<'a> {
             false => ("", ""),
         };
         Scan {
+            rules,
             prefixes: [ITERATION_PREFIX, verdict, blockers],
             slots: Default::default(),
             items: Vec::new(),
             too_many_items: false,
-            collecting: None,
+            second_list: None,
+            behind: Behind::Nothing,
             fence: Fence::default(),
         }
     }
 
     fn line(&mut self, line: Line<'a>) {
+        if line.text.is_empty() {
+            return self.blank();
+        }
         let fenced = self.fence.covers(line);
-        if !fenced && self.key(line) {
+        let like_key = self.begins_like_a_key(line.text);
+        if !fenced && like_key && self.key(line) {
             return;
         }
         if !fenced {
             self.item(line);
         }
-        for (slot, prefix) in self.slots.iter_mut().zip(self.prefixes) {
+        for (slot, prefix) in self.slots.iter_mut().zip(self.prefixes).filter(|_| like_key) {
             if slot.almost.is_none()
                 && !prefix.is_empty()
                 && text::almost_key_line(line.text, prefix)
@@ -215,13 +241,30 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// A cheap look at the first letter: nearly all lines of a report end here.
+    fn begins_like_a_key(&self, line: &str) -> bool {
+        let Some(first) = line.chars().find(|c| c.is_alphanumeric()) else { return false };
+        let same = |prefix: &&str| {
+            prefix.chars().next().is_some_and(|c| c.to_lowercase().eq(first.to_lowercase()))
+        };
+        first.is_ascii_digit() || self.prefixes.iter().any(same)
+    }
+
+    fn blank(&mut self) {
+        match &mut self.behind {
+            Behind::List(list) => list.after_blank = true,
+            Behind::NoList { .. } => self.behind = Behind::Nothing,
+            Behind::Nothing => {}
+        }
+    }
+
     fn key(&mut self, line: Line<'a>) -> bool {
         for (index, prefix) in self.prefixes.into_iter().enumerate() {
             if prefix.is_empty() {
                 continue;
             }
             let Some(key) = text::key_line(line.text, prefix) else { continue };
-            self.collecting = None;
+            self.behind = Behind::Nothing;
             let slot = &mut self.slots[index];
             if slot.first.is_some() {
                 slot.second.get_or_insert(line.number);
@@ -229,9 +272,12 @@ impl<'a> Scan<'a> {
             }
             let place = place(line, key.value_at);
             slot.first = Some(Found { line: line.number, place, value: key.value });
-            if index == BLOCKERS && key.value.is_empty() {
+            if index == BLOCKERS {
                 let deeper_than = key.is_item.then_some(key.indent);
-                self.collecting = Some(Collecting { deeper_than, item_indent: None });
+                self.behind = match key.value {
+                    "" => Behind::List(List { deeper_than, item_indent: None, after_blank: false }),
+                    value => Behind::NoList { announced: value.ends_with(text::is_colon) },
+                };
             }
             return true;
         }
@@ -239,33 +285,67 @@ impl<'a> Scan<'a> {
     }
 
     fn item(&mut self, line: Line<'a>) {
-        let Some(collecting) = &mut self.collecting else { return };
-        if line.text.trim().is_empty() {
+        if matches!(self.behind, Behind::Nothing) {
             return;
         }
-        let item = text::list_item(line.text)
-            .filter(|(indent, _)| collecting.deeper_than.is_none_or(|outer| *indent > outer));
-        match (item, collecting.item_indent) {
-            (Some((indent, body)), base) if base.is_none_or(|base| indent <= base) => {
-                collecting.item_indent.get_or_insert(indent);
-                if self.items.len() == MAX_BLOCKERS {
-                    self.too_many_items = true;
-                    self.collecting = None;
-                    return;
+        if line.text.trim().is_empty() {
+            return self.blank();
+        }
+        let item = text::list_item(line.text);
+        match &mut self.behind {
+            Behind::Nothing => {}
+            Behind::NoList { announced } => match item {
+                Some((_, body)) if *announced || split_tag(body, self.rules).0.is_some() => {
+                    self.second_list.get_or_insert(place(line, 0));
+                    self.behind = Behind::Nothing;
                 }
-                let at = line.text.len() - line.text.trim_start().len();
-                self.items.push(Item { place: place(line, at), text: body.into() });
-            }
-            // Deeper lines go on with the item they stand under.
-            (_, Some(base)) if text::indent(line.text) > base => {
-                if let Some(last) = self.items.last_mut() {
-                    last.text.to_mut().push(' ');
-                    last.text.to_mut().push_str(line.text.trim());
+                Some(_) => {}
+                None if is_prose(line.text) => {}
+                None => self.behind = Behind::Nothing,
+            },
+            Behind::List(list) => {
+                let inside =
+                    item.filter(|(indent, _)| list.deeper_than.is_none_or(|outer| *indent > outer));
+                let deeper = list.item_indent.is_some_and(|base| text::indent(line.text) > base);
+                match (inside, list.item_indent) {
+                    (Some((indent, body)), base) if base.is_none_or(|base| indent <= base) => {
+                        list.item_indent.get_or_insert(indent);
+                        list.after_blank = false;
+                        self.add_item(line, body);
+                    }
+                    // Deeper lines go on with the item they stand under.
+                    _ if deeper => {
+                        list.after_blank = false;
+                        if let Some(last) = self.items.last_mut() {
+                            last.text.to_mut().push(' ');
+                            last.text.to_mut().push_str(line.text.trim());
+                        }
+                    }
+                    (None, Some(_)) if !list.after_blank && is_prose(line.text) => {
+                        self.behind = Behind::NoList { announced: false };
+                    }
+                    _ => self.behind = Behind::Nothing,
                 }
             }
-            _ => self.collecting = None,
         }
     }
+
+    fn add_item(&mut self, line: Line<'a>, body: &'a str) {
+        if self.items.len() == MAX_BLOCKERS {
+            self.too_many_items = true;
+            self.behind = Behind::Nothing;
+            return;
+        }
+        let at = line.text.len() - line.text.trim_start().len();
+        self.items.push(Item { place: place(line, at), text: body.into() });
+    }
+}
+
+/// Neither a heading nor a table, a quotation or a rule.
+fn is_prose(line: &str) -> bool {
+    let line = line.trim_start();
+    let is_rule = line.chars().all(|c| matches!(c, '-' | '*' | '_' | '=') || c.is_whitespace());
+    !line.starts_with(['#', '|', '>']) && !is_rule
 }
 
 /// The place of a byte of a line.
@@ -291,7 +371,12 @@ impl<'a> Judge<'a, '_> {
         let word = text::unwrapped(found.value);
         let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
         let Some(number) = digits.then(|| word.parse().ok()).flatten().map(Iteration) else {
-            let message = format!("iteration `{}` is not a whole number", text::shown(word, 40));
+            let shown = text::shown(word, 40);
+            let message = match word {
+                "" => "the iteration line is empty".to_owned(),
+                _ if digits => format!("iteration `{shown}` is too large"),
+                _ => format!("iteration `{shown}` is not a whole number"),
+            };
             let problem = Problem::new("iteration-malformed", message);
             self.problems.push(problem.at(found.place).found(word).expected(wanted));
             return None;
@@ -333,7 +418,29 @@ impl<'a> Judge<'a, '_> {
         let found = self.key(BLOCKERS, "blockers", &wanted, true)?;
         if self.scan.too_many_items {
             let message = format!("the list has more than {MAX_BLOCKERS} blockers");
-            self.problems.push(Problem::new("blockers-too-many", message).at(found.place));
+            let problem = Problem::new("blockers-too-many", message).at(found.place);
+            self.problems
+                .push(problem.expected("the ones that decide; a log belongs into a code fence"));
+            return None;
+        }
+        if let Some(place) = self.scan.second_list {
+            let (message, wanted) = match found.value {
+                "" => (
+                    "the list of blockers was interrupted before this item".to_owned(),
+                    "items without other lines between them",
+                ),
+                value => {
+                    let shown = text::shown(value, 40);
+                    (
+                        format!(
+                            "a list of blockers stands under a line that already says `{shown}`"
+                        ),
+                        "either the rest of the line or the list",
+                    )
+                }
+            };
+            let problem = Problem::new("blockers-contradict", message).at(place);
+            self.problems.push(problem.expected(wanted));
             return None;
         }
         let written: Vec<(Place, &str)> = match found.value {
@@ -362,8 +469,9 @@ impl<'a> Judge<'a, '_> {
     /// `None`: the clear value, or a problem.
     fn blocker(&mut self, raw: &str, place: Place, of: usize) -> Option<Blocker> {
         let clear = &self.rules.blocker_clear_value;
-        let word = text::unwrapped(raw);
-        if clear.contains(word) {
+        let (tag, text) = split_tag(raw, self.rules);
+        let word = text::unwrapped(text);
+        if clear.contains(word) && tag.is_none() {
             if of > 1 {
                 let message = format!("`{word}` stands among other blockers");
                 let problem = Problem::new("blockers-contradict", message).at(place).found(word);
@@ -373,19 +481,16 @@ impl<'a> Judge<'a, '_> {
             return None;
         }
         if let Some(meant) = almost_clear(word, &clear.0) {
-            let message = format!(
-                "blocker `{}` is almost, but not exactly, `{meant}`",
-                text::shown(word, 40)
-            );
-            let mut problem = Problem::new("blockers-unclear", message).at(place).found(word);
+            let message =
+                format!("blocker `{}` is almost, but not exactly, `{meant}`", text::shown(raw, 40));
+            let mut problem = Problem::new("blockers-unclear", message).at(place).found(raw);
             problem.did_you_mean = Some(meant.to_owned());
             self.problems.push(problem.expected(format!("`{meant}` alone, or what blocks")));
             return None;
         }
-        let (tag, text) = split_tag(raw, self.rules);
-        if text.is_empty() {
-            let problem =
-                Problem::new("blockers-empty", "a blocker says nothing").at(place).found(raw);
+        if !text.contains(char::is_alphanumeric) {
+            let message = format!("blocker `{}` says nothing", text::shown(raw, 40));
+            let problem = Problem::new("blockers-empty", message).at(place).found(raw);
             self.problems.push(problem.expected("what blocks, in words"));
             return None;
         }
@@ -440,10 +545,13 @@ impl<'a> Judge<'a, '_> {
                 let mut problem =
                     Problem::new(missing, format!("the {name} line is missing")).expected(wanted);
                 if let Some((line, fenced)) = seen.almost {
-                    let why = if fenced {
-                        "stands in a code fence"
-                    } else {
-                        "is not written as a key line"
+                    let open = self.scan.fence.opened_at().filter(|open| *open < line.number);
+                    let why = match (fenced, open) {
+                        (true, Some(open)) => format!(
+                            "stands in the code fence of line {open}, which is never closed"
+                        ),
+                        (true, None) => "stands in a code fence".to_owned(),
+                        (false, _) => "is not written as a key line".to_owned(),
                     };
                     let shown = text::shown(line.text, 60);
                     problem.message.push_str(&format!(" (`{shown}` {why})"));
@@ -473,26 +581,43 @@ fn almost_clear<'a>(word: &str, clear: &'a [String]) -> Option<&'a str> {
     })
 }
 
-/// Takes `[class]` or `【class】` off a blocker's start or end; a tag in the middle counts and stays.
+/// Takes `[class]` or `【class】` off a blocker's start or end. In the middle, `array[env]` or a link
+/// `[test](a.rs)` is text.
 fn split_tag<'r, 't>(raw: &'t str, rules: &'r ReportRules) -> (Option<&'r str>, &'t str) {
     let raw = raw.trim();
-    for (at, open) in raw.match_indices(['[', '【']) {
-        // A class name is short; looking further would make a line of brackets quadratic.
-        let window = &raw[at..raw.floor_char_boundary(at + 64)];
-        let Some(close) = window.find([']', '】']).map(|n| at + n) else { continue };
-        let word = raw[at + open.len()..close].trim();
-        let Some(class) =
-            rules.blocker_classes.keys().find(|class| class.eq_ignore_ascii_case(word))
-        else {
-            continue;
-        };
-        let end = close + raw[close..].chars().next().map_or(0, char::len_utf8);
-        let text = match (at, &raw[end..]) {
-            (0, rest) => rest.trim_start_matches(|c: char| c.is_whitespace() || text::is_colon(c)),
-            (_, rest) if rest.trim().is_empty() => raw[..at].trim_end(),
-            _ => raw,
-        };
-        return (Some(class.as_str()), text);
+    let is_mark = |c: char| matches!(c, '*' | '_' | '`');
+    let known = |word: &str| {
+        let word = word.trim();
+        rules
+            .blocker_classes
+            .keys()
+            .find(|class| class.eq_ignore_ascii_case(word))
+            .map(String::as_str)
+    };
+    let bare = raw.trim_start_matches(is_mark);
+    if let Some((word, behind)) =
+        bare.strip_prefix(['[', '【']).and_then(|rest| rest.split_once([']', '】']))
+        && let Some(class) = known(word)
+        && !behind.starts_with('(')
+    {
+        // Marks that opened before the tag close behind it; `[impl] **x**` keeps its own.
+        let opened = &raw[..raw.len() - bare.len()];
+        let behind = behind.strip_prefix(opened).unwrap_or(behind);
+        return (
+            Some(class),
+            behind.trim_start_matches(|c: char| c.is_whitespace() || text::is_colon(c)),
+        );
+    }
+    let bare = raw.trim_end_matches(is_mark);
+    if let Some((before, word)) =
+        bare.strip_suffix([']', '】']).and_then(|rest| rest.rsplit_once(['[', '【']))
+        && let Some(class) = known(word)
+    {
+        let text = before.trim_end_matches(is_mark);
+        let is_apart = |c: char| c.is_whitespace() || !c.is_ascii();
+        if text.chars().next_back().is_none_or(is_apart) {
+            return (Some(class), text.trim_end());
+        }
     }
     (None, raw)
 }

@@ -51,7 +51,11 @@ pub struct Fence {
 impl Fence {
     /// Whether this line belongs to a fenced block, its delimiters included.
     pub fn covers(&mut self, line: Line<'_>) -> bool {
-        let body = line.text.trim_start();
+        let mut body = line.text.trim_start();
+        if self.open.is_none() {
+            // A fence may open behind a list mark: `- ````.
+            body = list_mark(body).map_or(body, |length| body[length..].trim_start());
+        }
         let Some(mark) = body.chars().next().filter(|c| matches!(c, '`' | '~')) else {
             return self.open.is_some();
         };
@@ -129,9 +133,9 @@ pub struct KeyLine<'a> {
 pub fn key_line<'a>(line: &'a str, prefix: &str) -> Option<KeyLine<'a>> {
     let marks = leading_marks(line);
     let rest = &line[marks.length..];
-    let behind = strip_prefix(rest, prefix, marks.emphasis)?;
+    let (behind, is_closed) = strip_prefix(rest, prefix, marks.emphasis)?;
     let mut value = behind.trim();
-    if !marks.emphasis.is_empty() {
+    if !marks.emphasis.is_empty() && !is_closed {
         value = value
             .strip_prefix(marks.emphasis)
             .or_else(|| value.strip_suffix(marks.emphasis))
@@ -148,7 +152,7 @@ pub fn almost_key_line(line: &str, prefix: &str) -> bool {
     let mut rest = line
         .trim_start_matches(|c: char| !c.is_alphanumeric())
         .chars()
-        .filter(|c| !is_invisible(*c) && !matches!(c, '*' | '_' | '`'));
+        .filter(|c| !is_invisible(*c) && !matches!(c, '*' | '_' | '`' | '】' | ']' | '」'));
     let same = stem.chars().filter(|c| !matches!(c, '_')).all(|wanted| {
         rest.next().is_some_and(|found| wanted.to_lowercase().eq(found.to_lowercase()))
     });
@@ -164,6 +168,11 @@ pub fn list_item(line: &str) -> Option<(usize, &str)> {
 
 pub fn indent(line: &str) -> usize {
     line.chars().take_while(|c| c.is_whitespace()).count()
+}
+
+/// Whether a reader would see nothing.
+pub fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || c.is_control() || is_invisible(c))
 }
 
 /// Removes emphasis or code marks that wrap a whole word: `**X**`, `` `X` ``, `_X_`.
@@ -262,30 +271,34 @@ fn leading_marks(line: &str) -> Marks<'_> {
 
 /// The length of a list mark with at least one space behind it (or the line's end).
 fn list_mark(text: &str) -> Option<usize> {
-    let digits = text.bytes().take(4).take_while(u8::is_ascii_digit).count();
-    let mark = if digits > 0 {
-        digits + text[digits..].chars().next().filter(|c| matches!(c, '.' | ')' | '、'))?.len_utf8()
+    let digits = |text: &str| text.bytes().take(4).take_while(u8::is_ascii_digit).count();
+    let open = if text.starts_with(['(', '（']) { text.chars().next()?.len_utf8() } else { 0 };
+    let number = open + digits(&text[open..]);
+    let mark = if number > open {
+        let closes = |c: &char| matches!(c, ')' | '）') || (open == 0 && matches!(c, '.' | '、'));
+        number + text[number..].chars().next().filter(closes)?.len_utf8()
     } else {
-        text.chars().next().filter(|c| matches!(c, '-' | '*' | '+' | '•'))?.len_utf8()
+        text.chars().next().filter(|c| matches!(c, '-' | '*' | '+' | '•' | '·'))?.len_utf8()
     };
-    match text[mark..].chars().next() {
-        None => Some(mark),
-        Some(c) if c.is_whitespace() => Some(mark),
-        Some(_) if text[..mark].ends_with('、') => Some(mark),
-        Some(_) => None,
-    }
+    // Wide marks hold their own space.
+    let is_wide = text[..mark].ends_with(['、', '）', '·']);
+    let ends = text[mark..].chars().next().is_none_or(char::is_whitespace);
+    (is_wide || ends).then_some(mark)
 }
 
-fn strip_prefix<'a>(rest: &'a str, prefix: &str, emphasis: &str) -> Option<&'a str> {
-    let mut found = rest.char_indices();
+/// What stands behind the prefix, and whether the emphasis was closed before the colon.
+fn strip_prefix<'a>(rest: &'a str, prefix: &str, emphasis: &str) -> Option<(&'a str, bool)> {
+    let mut found = rest.chars();
     let mut wanted = prefix.trim().chars();
+    let mut is_closed = false;
     loop {
-        let Some(want) = wanted.next() else { return Some(found.as_str()) };
-        // `**verdict**: X` closes its emphasis before the colon.
+        let Some(want) = wanted.next() else { return Some((found.as_str(), is_closed)) };
+        // `**verdict**: X`
         if is_colon(want) && !emphasis.is_empty() && found.as_str().starts_with(emphasis) {
-            found = found.as_str()[emphasis.len()..].char_indices();
+            found = found.as_str()[emphasis.len()..].chars();
+            is_closed = true;
         }
-        let (_, have) = found.next()?;
+        let have = found.next()?;
         if have != want && !(is_colon(have) && is_colon(want)) {
             return None;
         }

@@ -23,6 +23,8 @@ pub const FOREIGN_FOLDER: &str = "orchestrator";
 const POLICY_FILE: &str = "memory/verification_policy.json";
 const PROMPTS: &str = "memory/prompts";
 const CONFIG_FILE: &str = "baton.toml";
+/// Before the names of the pack's files, where the blackboard's own could be meant.
+const PACK_LABEL: &str = "the pack's ";
 /// Where a pack that is not built in is kept.
 const PACK_FOLDER: &str = "pack";
 
@@ -106,8 +108,12 @@ impl Board {
                 config.lang.clone().unwrap_or_else(|| builtin::DEFAULT_LANGUAGE.to_owned());
             (pack_files(name, Some(root))?, language)
         } else {
-            let choice = guess(&own_prompts, own_policy.as_ref())?;
-            warnings.push(choice.note);
+            let choice = guess(&own_prompts, own_policy.as_ref());
+            let message = format!(
+                "the blackboard names no pack: what it leaves open comes from {}",
+                choice.source
+            );
+            warnings.push(Problem::warning("board-pack-guessed", message));
             (choice.files, choice.language)
         };
         let pack = laid_over(&files, &language, own_policy, own_prompts, is_own)
@@ -201,13 +207,13 @@ pub fn pack_files(name: &str, board: Option<&Path>) -> Result<Files, Error> {
 pub fn loose_policy(path: &Path) -> Result<(Policy, String), Error> {
     let name = path.display().to_string();
     let document = json(path, &name)?;
-    let choice = guess(&BTreeMap::new(), Some(&document))?;
-    let whole = match pack::policy_document(&choice.files, &choice.language) {
+    let choice = guess(&BTreeMap::new(), Some(&document));
+    let whole = match pack::policy_document(&choice.files, &choice.language, PACK_LABEL) {
         Ok(below) => below.overlaid(document, policy::MERGE_DEPTH),
         Err(_) => document,
     };
     let policy = Policy::read(&whole).map_err(Error::Invalid)?;
-    Ok((policy, format!("{name}, the rest from {}", choice.note.message)))
+    Ok((policy, format!("{name}, the rest from {}", choice.source)))
 }
 
 fn json(path: &Path, name: &str) -> Result<Document, Error> {
@@ -240,10 +246,11 @@ fn own_prompts(root: &Path) -> Result<BTreeMap<AgentName, String>, Error> {
 struct Guess {
     files: Files,
     language: String,
-    note: Problem,
+    /// For the person.
+    source: String,
 }
 
-fn guess(prompts: &BTreeMap<AgentName, String>, own: Option<&Document>) -> Result<Guess, Error> {
+fn guess(prompts: &BTreeMap<AgentName, String>, own: Option<&Document>) -> Guess {
     let mut agents: Vec<&str> =
         prompts.keys().map(AgentName::as_str).filter(|name| !RESERVED.contains(name)).collect();
     if agents.is_empty()
@@ -271,19 +278,17 @@ fn guess(prompts: &BTreeMap<AgentName, String>, own: Option<&Document>) -> Resul
         Some(prefix) if !prefix.is_empty() => is_wide(prefix),
         _ => prompts.values().any(|prompt| is_wide(prompt)),
     };
-    let language = if wide { "zh" } else { builtin::DEFAULT_LANGUAGE };
+    let language = if wide { "zh" } else { builtin::DEFAULT_LANGUAGE }.to_owned();
     match builtin::packs().into_iter().find(|(manifest, _)| has_all(manifest)) {
         Some((manifest, files)) => {
-            let message =
-                format!("the built-in pack `{}` ({language}), which has its agents", manifest.name);
-            let note = Problem::warning("board-pack-guessed", message);
-            Ok(Guess { files, language: language.to_owned(), note })
+            let source =
+                format!("the built-in pack {} ({language}), which has its agents", manifest.name);
+            Guess { files, language, source }
         }
         None => {
             let names = baton_core::problem::list(&agents);
-            let message = format!("nowhere: no built-in pack has the agents {names}");
-            let note = Problem::warning("board-pack-unknown", message);
-            Ok(Guess { files: Files::new(), language: language.to_owned(), note })
+            let source = format!("nowhere (no built-in pack has all of {names})");
+            Guess { files: Files::new(), language, source }
         }
     }
 }
@@ -296,7 +301,7 @@ fn laid_over(
     own_prompts: BTreeMap<AgentName, String>,
     is_own: bool,
 ) -> Result<Pack, Vec<Problem>> {
-    let below = pack::policy_document(files, language).ok();
+    let below = pack::policy_document(files, language, PACK_LABEL).ok();
     let document = match (below, own_policy) {
         (Some(below), Some(own)) => below.overlaid(own, policy::MERGE_DEPTH),
         (Some(only), None) | (None, Some(only)) => only,
@@ -347,11 +352,13 @@ fn nameless_pack(language: &str, policy: Policy) -> Pack {
 /// The agents that a blackboard's prompts name, as the pack knows them. One that the pack does not
 /// know may write: a pass is then never counted too long.
 fn agents_of(prompts: &BTreeMap<AgentName, String>, known: &[Agent]) -> Vec<Agent> {
-    let agent = |name: &AgentName| match known.iter().find(|agent| agent.name == *name) {
-        Some(agent) => agent.clone(),
-        None => Agent { name: name.clone(), role: String::new(), writes: true },
+    let has_prompt = |name: &AgentName| prompts.contains_key(name);
+    let is_new = |name: &&AgentName| {
+        !RESERVED.contains(&name.as_str()) && !known.iter().any(|agent| agent.name == **name)
     };
-    prompts.keys().filter(|name| !RESERVED.contains(&name.as_str())).map(agent).collect()
+    let new = prompts.keys().filter(is_new);
+    let new = new.map(|name| Agent { name: name.clone(), role: String::new(), writes: true });
+    known.iter().filter(|agent| has_prompt(&agent.name)).cloned().chain(new).collect()
 }
 
 /// What `init` was asked for.

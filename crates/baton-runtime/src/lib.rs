@@ -1,7 +1,7 @@
 //! The engine of Baton without a front end: it reads and writes what `baton_core` decides about.
 //! It never prints.
 
-pub mod board;
 pub mod builtin;
 pub mod load;
 pub mod store;
+pub mod board;

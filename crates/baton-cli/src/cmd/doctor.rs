@@ -111,7 +111,7 @@ fn board_findings(board: &Board) -> Vec<Finding> {
         Err(error) => finding("history", "wrong", error.to_string()),
         Ok(text) => {
             let blocks = history::read(&text);
-            let last = blocks.iter().rev().find_map(|placed| placed.block.iteration());
+            let last = blocks.iter().rev().find_map(|placed| placed.iteration());
             match last {
                 Some(last) => finding(
                     "history",

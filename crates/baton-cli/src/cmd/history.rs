@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Outcome, Place};
 use crate::args::HistoryShowArgs;
-use crate::reply::{Failure, Reply};
+use crate::reply::{Failure, Reply, counted};
 
 /// A history grows for years; this is only a guard against a wrong file.
 const MAX_BYTES: u64 = 1 << 30;
@@ -18,7 +18,7 @@ pub(super) fn show(place: &Place, args: &HistoryShowArgs) -> Outcome {
     let (_, source) = open(place, args.file.clone())?;
     let blocks = history::read(&source);
     let wanted: Vec<&Placed<'_>> =
-        blocks.iter().filter(|placed| !args.milestones || placed.block.is_milestone()).collect();
+        blocks.iter().filter(|placed| !args.milestones || placed.is_milestone()).collect();
     let skipped = wanted.len().saturating_sub(args.last.unwrap_or(usize::MAX));
     let shown = &wanted[skipped..];
     let mut out = String::new();
@@ -29,22 +29,26 @@ pub(super) fn show(place: &Place, args: &HistoryShowArgs) -> Outcome {
     if shown.is_empty() {
         out.push_str("no entries yet\n");
     }
-    Ok(Reply::new(out, json!({ "ok": true, "entries": shown, "skipped": skipped })))
+    let entries: Vec<_> = shown.iter().map(|placed| placed.block()).collect();
+    Ok(Reply::new(out, json!({ "ok": true, "entries": entries, "skipped": skipped })))
 }
 
 pub(super) fn check(place: &Place, file: Option<PathBuf>) -> Outcome {
     let (name, source) = open(place, file)?;
     let blocks = history::read(&source);
-    let count = |wanted: fn(&Block<'_>) -> bool| {
-        blocks.iter().filter(|placed| wanted(&placed.block)).count()
-    };
+    let parsed: Vec<Block<'_>> = blocks.iter().map(Placed::block).collect();
+    let count =
+        |wanted: fn(&Block<'_>) -> bool| parsed.iter().filter(|block| wanted(block)).count();
     let goals = count(|block| matches!(block, Block::TaskGoal { .. }));
     let iterations = count(|block| matches!(block, Block::Iteration { .. }));
     let decisions = count(|block| matches!(block, Block::UserDecision { .. }));
-    let milestones = count(|block| block.is_milestone());
+    let milestones = blocks.iter().filter(|placed| placed.is_milestone()).count();
     let text = format!(
-        "ok: {name}: {iterations} iterations ({milestones} milestones), {goals} task goals, \
-         {decisions} user decisions\n"
+        "ok: {name}: {} ({}), {}, {}\n",
+        counted(iterations, "iteration"),
+        counted(milestones, "milestone"),
+        counted(goals, "task goal"),
+        counted(decisions, "user decision"),
     );
     let json = json!({
         "ok": true,

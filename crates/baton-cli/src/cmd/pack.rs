@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Outcome, Place};
 use crate::args::PackShowArgs;
-use crate::reply::{Failure, Reply, USAGE, rendered, table};
+use crate::reply::{Failure, Reply, USAGE, counted, rendered, table};
 
 pub(super) fn list() -> Outcome {
     let packs = builtin::packs();
@@ -111,19 +111,16 @@ pub(super) fn check(place: &Place, pack: Option<&str>) -> Outcome {
             (board.root.display().to_string(), problems)
         }
     };
-    if problems.iter().any(Problem::is_error) {
-        let mut failure = Failure::problems(USAGE, &what, Vec::new(), None);
-        let count = problems.iter().filter(|problem| problem.is_error()).count();
-        failure.message =
-            format!("{what} has {count} {}", if count == 1 { "problem" } else { "problems" });
+    let count = problems.iter().filter(|problem| problem.is_error()).count();
+    if count > 0 {
+        let mut failure = Failure::new(USAGE, format!("{what} has {}", counted(count, "problem")));
         failure.problems = problems;
         return Err(failure);
     }
-    let warnings = problems.len();
-    let mut text = format!("ok: {what}\n");
-    if warnings > 0 {
-        text = format!("ok: {what}, with {warnings} warnings\n");
-    }
+    let text = match problems.len() {
+        0 => format!("ok: {what}\n"),
+        warnings => format!("ok: {what}, with {}\n", counted(warnings, "warning")),
+    };
     let mut reply = Reply::new(text, json!({ "ok": true, "pack": what, "warnings": problems }));
     for problem in &problems {
         reply.errors.push_str(&rendered(problem, None));

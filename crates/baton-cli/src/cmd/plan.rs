@@ -10,7 +10,7 @@ use similar::TextDiff;
 use super::rules::{self, Rules};
 use super::{Outcome, Place};
 use crate::args::{PlanApplyArgs, PlanArgs};
-use crate::reply::{Failure, PROTOCOL, Reply, USAGE, table};
+use crate::reply::{Failure, PROTOCOL, Reply, USAGE, counted, table};
 
 pub(super) fn check(place: &Place, args: &PlanArgs) -> Outcome {
     let opened = open(place, args)?;
@@ -113,8 +113,4 @@ fn open(place: &Place, args: &PlanArgs) -> Result<Opened, Failure> {
     let plan = Plan::read(&source, &rules.policy.plan)
         .map_err(|problems| Failure::problems(PROTOCOL, &name, problems, Some(&source)))?;
     Ok(Opened { path, name, plan, rules })
-}
-
-fn counted(count: usize, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }

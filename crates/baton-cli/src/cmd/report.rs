@@ -10,7 +10,7 @@ use serde_json::json;
 use super::rules::{self, Rules};
 use super::{Outcome, Place};
 use crate::args::ReportArgs;
-use crate::reply::{Failure, PROTOCOL, Reply, USAGE};
+use crate::reply::{Failure, PROTOCOL, Reply, USAGE, counted};
 
 pub(super) fn check(place: &Place, args: &ReportArgs) -> Outcome {
     let agent = agent(args)?;
@@ -83,8 +83,7 @@ fn described(report: &Report, origin: &str) -> String {
     let verdict = report.verdict.as_ref().map_or("no verdict", |verdict| verdict.word.as_str());
     let count = match report.blockers.len() {
         0 => "no blockers".to_owned(),
-        1 => "1 blocker".to_owned(),
-        count => format!("{count} blockers"),
+        count => counted(count, "blocker"),
     };
     let mut out =
         format!("ok: {}, iteration {}: {verdict}, {count}\n", report.agent, report.iteration);

@@ -2,7 +2,7 @@
 
 use baton_core::config::Config;
 use baton_core::decision;
-use baton_core::history::Placed;
+use baton_core::history::Block;
 use baton_core::pack::{Manifest, Pack};
 use baton_core::plan::Task;
 use baton_core::policy::Policy;
@@ -23,7 +23,7 @@ pub(super) fn run(place: &Place, args: &SchemaArgs) -> Outcome {
         SchemaName::Policy => json!(schema_for!(Policy)),
         SchemaName::Pack => json!(schema_for!(Manifest)),
         SchemaName::Plan => json!(schema_for!(Task)),
-        SchemaName::History => json!(schema_for!(Placed<'static>)),
+        SchemaName::History => json!(schema_for!(Block<'static>)),
         SchemaName::Config => json!(schema_for!(Config)),
         SchemaName::Problem => json!(schema_for!(Problem)),
     };

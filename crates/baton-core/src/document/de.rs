@@ -143,6 +143,24 @@ impl<'de> de::Deserializer<'de> for &'de Node {
         visitor.visit_newtype_struct(self)
     }
 
+    /// serde would also take a list for a struct, field by field in order: `["x"]` for
+    /// `{"replace": "x"}`.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.value {
+            Value::Array(_) => {
+                let problem =
+                    Problem::new("value-type", "a list does not fit here").expected("an object");
+                Err(Error::new(problem).located(self.span))
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -164,7 +182,7 @@ impl<'de> de::Deserializer<'de> for &'de Node {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 

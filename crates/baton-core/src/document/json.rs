@@ -165,11 +165,16 @@ impl Parser<'_> {
                         .map(|low| 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)),
                     other => Some(other),
                 };
-                return code
-                    .and_then(char::from_u32)
-                    .ok_or_else(|| wrong(format!("`\\u{high:04x}` is half of a surrogate pair")));
+                return code.and_then(char::from_u32).ok_or_else(|| {
+                    let (at, problem) =
+                        wrong(format!("`\\u{high:04x}` is half of a surrogate pair"));
+                    (at, problem.expected("both halves, `\\ud800` to `\\udbff` first"))
+                });
             }
-            _ => {
+            None => {
+                return Err((start, Problem::new("json-syntax", "the JSON ends inside an escape")));
+            }
+            Some(_) => {
                 let next = self.source[start + 1..].chars().next().unwrap_or(' ');
                 return Err(wrong(format!(
                     "`\\{}` is not an escape",
@@ -265,7 +270,9 @@ impl Parser<'_> {
         let problem = if rest.is_empty() {
             Problem::new("json-syntax", "the JSON ends too early")
         } else {
-            let found = text::shown(rest.lines().next().unwrap_or(rest), 40);
+            // A line break itself may be what is wrong; it is shown as `\n`.
+            let end = rest.find(['\n', '\r']).unwrap_or(rest.len()).max(1);
+            let found = text::shown(&rest[..end], 40);
             Problem::new("json-syntax", format!("`{found}` is not expected here")).found(rest)
         };
         (self.at, problem.expected(expected))

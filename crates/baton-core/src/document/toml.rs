@@ -44,7 +44,9 @@ fn node(spanned: Spanned<DeValue<'_>>, depth: usize) -> Result<Node, (usize, Pro
             Ok(value) if value.is_finite() => Value::Float(value),
             _ => return wrong("the number is out of range".to_owned()),
         },
-        DeValue::Datetime(value) => Value::String(value.to_string()),
+        DeValue::Datetime(_) => {
+            return wrong("a date is not used here; a text stands in quotes".to_owned());
+        }
         DeValue::Array(items) => Value::Array(
             items.into_iter().map(|item| node(item, depth + 1)).collect::<Result<_, _>>()?,
         ),

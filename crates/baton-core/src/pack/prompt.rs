@@ -1,6 +1,8 @@
 //! Checks a prompt against the policy that its readers are held to: the examples in it must be
 //! accepted by our own parsers, and every capital word and key line it names must exist.
 
+use std::collections::BTreeSet;
+
 use super::Manifest;
 use crate::decision::{self, Moment};
 use crate::id::{AgentName, MAIN, RESERVED, SUMMARY};
@@ -12,6 +14,8 @@ use crate::text::{self, Block, Fence};
 
 /// Capital words of the workflow itself.
 const WORKFLOW_WORDS: [&str; 1] = ["MILESTONE"];
+/// Each unknown word is said once, and so many of them at most.
+const MOST: usize = 50;
 /// Fields of a plan's tasks.
 const PLAN_FIELDS: [&str; 4] = ["status:", "acceptance:", "evidence:", "test_required:"];
 
@@ -31,13 +35,14 @@ fn words(prompt: &str, policy: &Policy, manifest: &Manifest, problems: &mut Vec<
     known.extend(policy.report_rules.verdict_allowed.iter().map(String::as_str));
     known.extend(policy.plan.words());
     known.extend(manifest.words.iter().map(String::as_str));
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     each_line(prompt, |line, number| {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         for word in line.split(|c| !is_part(c)) {
             let letters = word.bytes().filter(u8::is_ascii_uppercase).count();
             let is_capital = letters >= 3 && !word.bytes().any(|b| b.is_ascii_lowercase());
-            if is_capital && !known.contains(&word) && seen.insert(word.to_owned()) {
+            let unknown = is_capital && !known.contains(&word);
+            if unknown && seen.len() < MOST && seen.insert(word.to_owned()) {
                 let at = line.find(word).unwrap_or(0);
                 let message =
                     format!("`{word}` is neither an agent, a verdict nor a status of this pack");
@@ -58,11 +63,13 @@ fn key_lines(prompt: &str, policy: &Policy, problems: &mut Vec<Problem>) {
     known.extend(PLAN_FIELDS);
     known.extend(labels.map(String::as_str));
     let plain = |label: &str| label.trim().replace('：', ":");
+    let mut seen = BTreeSet::new();
     each_line(prompt, |line, number| {
         for span in line.split('`').skip(1).step_by(2).filter(|span| span.ends_with(text::is_colon))
         {
             let label = span.trim_start_matches(['-', ' ']);
-            if !known.iter().any(|known| plain(known) == plain(label)) {
+            let unknown = !known.iter().any(|known| plain(known) == plain(label));
+            if unknown && seen.len() < MOST && seen.insert(label.to_owned()) {
                 let at = line.find(span).unwrap_or(0);
                 let message =
                     format!("`{}` is not a key line of this pack", text::shown(label, 40));

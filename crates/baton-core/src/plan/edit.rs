@@ -37,7 +37,7 @@ pub struct Change {
 }
 
 impl Applied {
-    /// As history says it: `M1-T1 TODO→DONE; M1-T2 added`.
+    /// As history says it: `M1-T1 <old>→<new>; M1-T2 added`.
     pub fn summary(&self) -> String {
         let changes = self
             .changes

@@ -93,48 +93,57 @@ fn split(line: &str) -> Vec<(usize, &str)> {
 }
 
 fn action(statement: &str) -> Result<Action, Problem> {
-    if let Some(rest) = keyword(statement, "update") {
-        return update(rest);
-    }
-    if let Some(rest) = keyword(statement, "add") {
-        return add(rest);
-    }
-    if let Some(rest) = keyword(statement, "set") {
-        return set(rest);
-    }
-    let first = statement.split_whitespace().next().unwrap_or_default();
-    let mut problem = unknown(statement);
-    problem.did_you_mean = nearest(first, &["update", "add", "set"]).map(str::to_owned);
-    Err(problem)
+    let result = if let Some(rest) = keyword(statement, "update") {
+        update(rest)
+    } else if let Some(rest) = keyword(statement, "add") {
+        add(rest)
+    } else if let Some(rest) = keyword(statement, "set") {
+        set(rest)
+    } else {
+        let message = format!("`{}` is not a statement", text::shown(statement, 60));
+        let mut problem = Problem::new("statement-unknown", message).expected(FORMS);
+        let first = statement.split_whitespace().next().unwrap_or_default();
+        problem.did_you_mean = nearest(first, &["update", "add", "set"]).map(str::to_owned);
+        return Err(problem);
+    };
+    result.map_err(|malformed| {
+        let message = format!("`{}`: {}", text::shown(statement, 60), malformed.why);
+        let mut problem = Problem::new("statement-malformed", message).expected(malformed.form);
+        problem.did_you_mean = malformed.nearest;
+        problem
+    })
 }
 
-fn unknown(statement: &str) -> Problem {
-    let message = format!("`{}` is not a statement", text::shown(statement, 60));
-    Problem::new("statement-unknown", message).expected(FORMS)
+/// A statement whose first word is right and whose rest is not.
+struct Malformed {
+    why: &'static str,
+    form: &'static str,
+    nearest: Option<String>,
 }
 
-fn update(rest: &str) -> Result<Action, Problem> {
+const NO_ID: &str = "the id is not one (letters, digits, `-`, as `M1-T2`)";
+
+fn update(rest: &str) -> Result<Action, Malformed> {
+    let malformed =
+        |why| Malformed { why, form: "`update <ID> status to <STATUS>`", nearest: None };
     let (id, rest) = word(rest);
+    if !is_task_id(id) {
+        return Err(malformed(NO_ID));
+    }
     let status = keyword(rest, "status").and_then(|rest| keyword(rest, "to"));
     match status.map(word) {
-        Some((status, "")) if is_task_id(id) && !status.is_empty() => {
+        Some(("", _)) => Err(malformed("the status is missing")),
+        Some((status, "")) => {
             Ok(Action::Update { id: id.to_owned(), status: text::unwrapped(status).to_owned() })
         }
-        _ => {
-            let message =
-                format!("`update {}` is not understood", text::shown(rest_of(id, rest), 60));
-            Err(Problem::new("statement-malformed", message)
-                .expected("`update <ID> status to <STATUS>`"))
-        }
+        Some(_) => Err(malformed("there is text behind the status")),
+        None => Err(malformed("`status to` is missing")),
     }
 }
 
-fn add(rest: &str) -> Result<Action, Problem> {
-    const FORM: &str = "`add <ID>: <title> [under <MILESTONE>]`";
-    let malformed = |what: &str| {
-        let message = format!("`add {}`: {what}", text::shown(rest, 60));
-        Problem::new("statement-malformed", message).expected(FORM)
-    };
+fn add(rest: &str) -> Result<Action, Malformed> {
+    let malformed =
+        |why| Malformed { why, form: "`add <ID>: <title> [under <MILESTONE>]`", nearest: None };
     let Some(colon) = rest.find(text::is_colon) else {
         return Err(malformed("a colon is missing"));
     };
@@ -146,15 +155,17 @@ fn add(rest: &str) -> Result<Action, Problem> {
         }
         _ => (title, None),
     };
-    if title.is_empty() {
+    if text::is_blank(title) {
         return Err(malformed("a title is missing"));
+    }
+    let last = title.rsplit_once(" under ").map(|(_, word)| word);
+    if under.is_none() && last.is_some_and(|word| word.contains('-') && is_task_id(word)) {
+        return Err(malformed("what follows `under` is not a milestone"));
     }
     let (id, title) = (id.to_owned(), title.to_owned());
     match under {
         None if is_milestone_id(&id) => Ok(Action::AddMilestone { id, title }),
-        _ if !is_task_id(&id) => {
-            Err(malformed("the id is not one (letters, digits, `-`, as `M1-T2`)"))
-        }
+        _ if !is_task_id(&id) => Err(malformed(NO_ID)),
         Some(milestone) => Ok(Action::AddTask { milestone: milestone.to_owned(), id, title }),
         None => match id.split_once('-') {
             Some((milestone, _)) if is_milestone_id(milestone) => {
@@ -165,31 +176,30 @@ fn add(rest: &str) -> Result<Action, Problem> {
     }
 }
 
-fn set(rest: &str) -> Result<Action, Problem> {
+fn set(rest: &str) -> Result<Action, Malformed> {
+    let form = "`set <ID> evidence: <text>` or `set <ID> acceptance: <text>`";
+    let malformed =
+        |why, nearest: Option<&str>| Malformed { why, form, nearest: nearest.map(str::to_owned) };
     let (id, rest) = word(rest);
-    let colon = rest.find(text::is_colon);
-    let name = rest[..colon.unwrap_or(rest.len())].trim();
-    let value = colon.map_or("", |at| rest[at..].trim_start_matches(text::is_colon).trim());
-    let field = SETTABLE.into_iter().find(|field| field.eq_ignore_ascii_case(name));
-    match field {
-        Some(field) if is_task_id(id) && !value.is_empty() => {
-            Ok(Action::Set { id: id.to_owned(), field, value: value.to_owned() })
-        }
-        _ => {
-            let message = format!("`set {}` is not understood", text::shown(rest_of(id, rest), 60));
-            let mut problem = Problem::new("statement-malformed", message)
-                .expected("`set <ID> evidence: <text>` or `set <ID> acceptance: <text>`");
-            if field.is_none() {
-                problem.did_you_mean = nearest(name, &SETTABLE).map(str::to_owned);
-            }
-            Err(problem)
-        }
+    if id.ends_with(text::is_colon) && is_task_id(id.trim_end_matches(text::is_colon)) {
+        return Err(malformed("the field is missing: evidence or acceptance", None));
     }
-}
-
-/// `id` and `rest` are neighbours in one text; this is both.
-fn rest_of<'a>(id: &'a str, rest: &'a str) -> &'a str {
-    if rest.is_empty() { id } else { rest }
+    if !is_task_id(id) {
+        return Err(malformed(NO_ID, None));
+    }
+    let Some(colon) = rest.find(text::is_colon) else {
+        return Err(malformed("a colon is missing", None));
+    };
+    let name = rest[..colon].trim();
+    let value = rest[colon..].trim_start_matches(text::is_colon).trim();
+    let Some(field) = SETTABLE.into_iter().find(|field| field.eq_ignore_ascii_case(name)) else {
+        let why = "only evidence and acceptance can be set (a status by `update`)";
+        return Err(malformed(why, nearest(name, &SETTABLE)));
+    };
+    if text::is_blank(value) {
+        return Err(malformed("the text is missing", None));
+    }
+    Ok(Action::Set { id: id.to_owned(), field, value: value.to_owned() })
 }
 
 /// What follows a keyword, in any case, that ends at a space or at the end.

@@ -1,0 +1,600 @@
+//! The binary as a person uses it: real processes, real folders, exit codes.
+#![expect(clippy::disallowed_methods, reason = "tests start the binary and write files")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+struct Place {
+    folder: TempDir,
+}
+
+struct Answer {
+    code: i32,
+    out: String,
+    errors: String,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { folder: TempDir::new().unwrap() }
+    }
+
+    /// A folder with a blackboard.
+    fn with_board(pack: &str, lang: &str) -> Place {
+        let place = Place::new();
+        let made = place.run(&["init", "--pack", pack, "--lang", lang]);
+        assert_eq!(made.code, 0, "{}", made.errors);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("BATON_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("HOME", self.folder.path().join("home")).env_remove("XDG_CONFIG_HOME");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Answer {
+        answer(self.command(args), "")
+    }
+
+    fn run_with_input(&self, args: &[&str], input: &str) -> Answer {
+        answer(self.command(args), input)
+    }
+
+    /// What a person sees, with the folder's own name taken out.
+    fn shown(&self, args: &[&str]) -> String {
+        let answer = self.run(args);
+        let folder = fs::canonicalize(self.folder.path()).unwrap();
+        let text = format!("exit {}\n{}{}", answer.code, answer.out, answer.errors);
+        text.replace(folder.to_str().unwrap(), "<here>")
+            .replace(self.folder.path().to_str().unwrap(), "<here>")
+    }
+}
+
+fn answer(mut command: Command, input: &str) -> Answer {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if !input.is_empty() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn().unwrap();
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command that fails early does not read its input.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().unwrap();
+    Answer {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        errors: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Every file under a folder with its bytes and modification time.
+fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let modified = fs::metadata(&path).unwrap().modified().unwrap();
+                found.push((path.clone(), fs::read(&path).unwrap(), modified));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn init_makes_a_blackboard_that_every_check_accepts() {
+    for pack in ["tdd", "novel", "analysis"] {
+        for lang in ["en", "zh"] {
+            let place = Place::with_board(pack, lang);
+            for args in [["pack", "check"], ["plan", "check"], ["history", "check"]] {
+                let answer = place.run(&args);
+                assert_eq!(answer.code, 0, "{pack} {lang} {args:?}: {}", answer.errors);
+            }
+            assert_eq!(place.run(&["doctor"]).code, 0);
+        }
+    }
+}
+
+#[test]
+fn init_says_what_it_made_and_never_overwrites() {
+    let place = Place::new();
+    insta::assert_snapshot!(place.shown(&["init", "--pack", "tdd", "--lang", "zh"]));
+    let before = tree(&place.path(".baton"));
+    insta::assert_snapshot!(place.shown(&["init", "--pack", "novel"]), @"
+    exit 2
+    error: <here>/.baton is already a blackboard (`baton pack use` switches its pack)
+    ");
+    assert_eq!(tree(&place.path(".baton")), before);
+    insta::assert_snapshot!(Place::new().shown(&["init", "--pack", "tdt"]), @"
+    exit 2
+    error: there is no pack `tdt`; built in are tdd, analysis, novel; a folder with a `pack.toml` is a pack too
+    ");
+    let other = Place::new();
+    insta::assert_snapshot!(other.shown(&["init", "--lang", "fr"]), @"
+    exit 2
+    error: the pack `tdd` has no language `fr`
+        expected one of `en`, `zh`
+    error: the pack, the policy or the configuration is wrong; nothing was changed
+    ");
+    assert!(!other.path(".baton").exists(), "a refused init leaves nothing behind");
+    assert_eq!(fs::read_dir(other.folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn init_keeps_the_blackboard_out_of_git_without_touching_the_project() {
+    let place = Place::new();
+    let git = |args: &[&str], folder: &Path| {
+        let output = Command::new("git").args(args).current_dir(folder).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["init", "-q"], place.folder.path());
+    assert_eq!(place.run(&["init"]).code, 0);
+    assert_eq!(git(&["status", "--short"], place.folder.path()), "");
+    // A linked work tree has a `.git` file; its exclude file is the main repository's.
+    git(
+        &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"],
+        place.folder.path(),
+    );
+    git(&["worktree", "add", "-q", "linked"], place.folder.path());
+    let linked = place.path("linked");
+    let mut command = place.command(&["init"]);
+    command.current_dir(&linked);
+    assert_eq!(answer(command, "").code, 0);
+    assert_eq!(git(&["status", "--short"], &linked), "");
+}
+
+#[test]
+fn a_hostile_git_file_is_not_followed() {
+    let place = Place::new();
+    place.write(".git", "gitdir: /etc\n");
+    assert_eq!(place.run(&["init"]).code, 0);
+    assert!(!Path::new("/etc/info").exists());
+}
+
+#[test]
+fn report_check_shows_the_place_and_the_nearest_word() {
+    let place = Place::with_board("tdd", "zh");
+    place.write("r.md", "iteration: 7\n结论：PASSED\n阻塞：无。\n");
+    insta::assert_snapshot!(place.shown(&["report", "check", "r.md", "--agent", "TEST"]));
+    place.write("report_dev.md", "iteration: 7\n- **结论：**FAIL\n阻塞：\n  - [impl] src/lib.rs:42 溢出\n  - 权限不足\n  - \u{202e}x\n");
+    insta::assert_snapshot!(place.shown(&["report", "check", "report_dev.md"]));
+    insta::assert_snapshot!(place.shown(&["report", "check", "report_dev.md", "--iteration", "8"]));
+    insta::assert_snapshot!(place.shown(&["report", "check", "r.md"]));
+    insta::assert_snapshot!(place.shown(&["report", "check", "r.md", "--agent", "TSET"]));
+    let json = place.run(&["report", "check", "r.md", "--agent", "TEST", "--json"]);
+    assert_eq!(json.code, 3);
+    let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(value["problems"][0]["line"], 2);
+    assert_eq!(value["problems"][0]["did_you_mean"], "PASS");
+}
+
+#[test]
+fn report_check_works_without_any_blackboard() {
+    let place = Place::new();
+    for (agent, text) in [
+        ("TEST", "iteration: 1\nverdict: PASS\nblockers: none\n"),
+        ("test", "iteration: 1\n结论：PASS\n阻塞：无\n"),
+        ("CRITIQUE", "iteration: 1\n结论：APPROVED\n阻塞：无\n"),
+        (
+            "VERIFY",
+            "iteration: 1\nverdict: INSUFFICIENT_EVIDENCE\nblockers: no source for table 2\n",
+        ),
+        ("FINISH_REVIEW", "iteration: 1\nverdict: FAIL\nblockers: [test] none for add()\n"),
+    ] {
+        let answer = place.run_with_input(&["report", "check", "-", "--agent", agent], text);
+        assert_eq!(answer.code, 0, "{agent}: {}", answer.errors);
+    }
+    assert_eq!(
+        place.run_with_input(&["report", "check", "-", "--agent", "NOBODY"], "iteration: 1\n").code,
+        2
+    );
+}
+
+#[test]
+fn a_policy_of_the_older_shape_is_enough() {
+    let place = Place::new();
+    place.write("policy.json", r#"{"report_rules":{"apply_to":["TEST","DEV","REVIEW"],"require_verdict":true,
+      "verdict_prefix":"结论：","verdict_allowed":["PASS","FAIL","BLOCKED"],"blocker_prefix":"阻塞：","blocker_clear_value":"无"},
+      "tdd_rules":{"test_first":true,"test_required_gate":true,"min_coverage":80}}"#);
+    place.write("r.md", "iteration: 3\n结论：BLOCKED\n阻塞：权限不足\n");
+    let answer =
+        place.run(&["report", "check", "r.md", "--agent", "DEV", "--policy", "policy.json"]);
+    assert_eq!(answer.code, 0, "{}", answer.errors);
+    assert!(answer.out.contains("[env] 权限不足"), "{}", answer.out);
+    place.write(
+        "policy.json",
+        r#"{"report_rules":{"apply_to":["TEST"],"verdict_alowed":["PASS"]}}"#,
+    );
+    insta::assert_snapshot!(place.shown(&[
+        "report",
+        "check",
+        "r.md",
+        "--agent",
+        "TEST",
+        "--policy",
+        "policy.json"
+    ]));
+}
+
+#[test]
+fn a_huge_or_strange_file_is_refused_without_reading_it() {
+    let place = Place::with_board("tdd", "en");
+    for size in [10u64 << 20, 10 << 30] {
+        let file = fs::File::create(place.path("report_test.md")).unwrap();
+        file.set_len(size).unwrap();
+        let answer = place.run(&["report", "check", "report_test.md"]);
+        assert_eq!(answer.code, 3);
+        assert!(
+            answer.errors.contains(&format!("the report has {size} bytes")),
+            "{}",
+            answer.errors
+        );
+        for args in [["plan", "check", "report_test.md"], ["history", "check", "report_test.md"]] {
+            if size > 1 << 30 {
+                assert_eq!(place.run(&args).code, 2);
+            }
+        }
+    }
+    let pipe = place.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for args in [["plan", "check", "pipe"], ["history", "check", "pipe"]] {
+        let answer = place.run(&args);
+        assert_eq!(
+            (answer.code, answer.errors.contains("is not a regular file")),
+            (2, true),
+            "{}",
+            answer.errors
+        );
+    }
+    assert_eq!(place.run(&["report", "check", "pipe", "--agent", "TEST"]).code, 2);
+    assert_eq!(place.run(&["report", "check", ".", "--agent", "TEST"]).code, 2);
+    assert_eq!(place.run(&["report", "check", "absent.md", "--agent", "TEST"]).code, 2);
+}
+
+const PLAN: &str = "# Plan\n\n## Milestone M1: a\n\n### M1-T1: b\n- status: TODO\n- note: 中文\n\n### M1-T2: c\n- status: TODO\n";
+
+#[test]
+fn plan_apply_changes_only_what_it_must_and_shows_it() {
+    let place = Place::with_board("tdd", "en");
+    place.write(".baton/memory/dev_plan.md", PLAN);
+    let answer = place.run_with_input(
+        &["plan", "apply"],
+        "update M1-T1 status to DOING\nset M1-T2 evidence: seen; really\n",
+    );
+    assert_eq!(answer.code, 0, "{}", answer.errors);
+    insta::assert_snapshot!(answer.out);
+    insta::assert_snapshot!(place.read(".baton/memory/dev_plan.md"), @"
+    # Plan
+
+    ## Milestone M1: a
+
+    ### M1-T1: b
+    - status: IN_PROGRESS
+    - note: 中文
+
+    ### M1-T2: c
+    - status: TODO
+    - evidence: seen; really
+    ");
+}
+
+#[test]
+fn a_failed_plan_apply_leaves_the_file_byte_identical() {
+    let place = Place::with_board("tdd", "en");
+    let odd = format!("\u{feff}{}", PLAN.replace('\n', "\r\n"));
+    let plan = place.write(".baton/memory/dev_plan.md", &odd);
+    let before = (fs::read(&plan).unwrap(), fs::metadata(&plan).unwrap().modified().unwrap());
+    for statements in [
+        "update M1-T9 status to DONE",
+        "update M1-T1 status to DONE\nnonsense",
+        "update M1-T1 status to VERIFIED",
+        "add M1-T1: again",
+        "set M1-T1 status: DONE",
+        "",
+        "update M1-T1 status to DONE; update M1-T1 status to DNOE",
+        "\0",
+        "把任务改完",
+    ] {
+        let answer = place.run_with_input(&["plan", "apply"], statements);
+        assert_eq!(answer.code, 3, "{statements}: {}", answer.errors);
+        let after = (fs::read(&plan).unwrap(), fs::metadata(&plan).unwrap().modified().unwrap());
+        assert!(before == after, "{statements}");
+    }
+    let dry = place.run_with_input(&["plan", "apply", "--dry-run"], "update M1-T1 status to DONE");
+    assert_eq!((dry.code, fs::read(&plan).unwrap()), (0, before.0));
+}
+
+#[test]
+fn the_final_status_is_granted_by_a_passing_report_alone() {
+    let place = Place::with_board("tdd", "en");
+    let plan = ".baton/memory/dev_plan.md";
+    let verify =
+        |place: &Place| place.run_with_input(&["plan", "apply"], "update M1-T1 status to VERIFIED");
+    place.write(plan, PLAN);
+    insta::assert_snapshot!(verify(&place).errors);
+    place.write(
+        ".baton/reports/report_test.md",
+        "iteration: 4\nverdict: FAIL\nblockers: [impl] x\n",
+    );
+    assert_eq!(verify(&place).code, 3);
+    place.write(".baton/reports/report_test.md", "iteration: 4\nverdict: PASS\nblockers: none\n");
+    place.write(".baton/reports/report_dev.md", "iteration: 5\nverdict: PASS\nblockers: none\n");
+    let stale = verify(&place);
+    assert_eq!(stale.code, 3);
+    assert!(stale.errors.contains("`DEV` wrote after it, in iteration 5"), "{}", stale.errors);
+    place.write(".baton/reports/report_dev.md", "iteration: 3\nverdict: PASS\nblockers: none\n");
+    assert_eq!(verify(&place).code, 0);
+    assert!(place.read(plan).contains("- status: VERIFIED"));
+    // A plan that lies in no blackboard has no report to grant it.
+    let alone = Place::new();
+    alone.write("plan.md", PLAN);
+    assert_eq!(
+        alone.run_with_input(&["plan", "apply", "plan.md"], "update M1-T1 status to VERIFIED").code,
+        3
+    );
+    assert_eq!(
+        alone.run_with_input(&["plan", "apply", "plan.md"], "update M1-T1 status to DONE").code,
+        0
+    );
+}
+
+const OLD_HISTORY: &str = "# Project History\n\n## Task Goal (New Task) - 2026-01-20T10:00:00\n实现解析器\n\n\
+## Iteration 1:\nnext_agent: TEST\nreason: 需要测试\n自由文字\n\n## Iteration 2: [MILESTONE] 用户决策 - 选择方案A\nnext_agent: USER\nreason: 无法确定\n\n\
+## User Decision (Iteration 2): 选择方案 - 2026-01-20T11:00:00\n- question: 用哪个？\n- user_choice: A\n\n\
+## Iteration 2: [MILESTONE] 首次测试通过\nnext_agent: DEV\nreason: again\n\n## Task Goal (New Task) - 2026-01-21T10:00:00\n第二个任务\n";
+
+/// A blackboard as another tool left it: no baton.toml, the older policy, both forms of plan.
+fn older_board(place: &Place) {
+    let root = "orchestrator";
+    place.write(&format!("{root}/memory/project_history.md"), OLD_HISTORY);
+    place.write(
+        &format!("{root}/memory/dev_plan.md"),
+        "# 开发计划\n\n## Milestone M1：基础\n\n### M1-T1：解析\n- status: DONE\n- acceptance: 通过\n\n### M1-T2: 输出\n#### TEST 阶段\n- status: DONE\n#### DEV 阶段\n- status: DOING\n",
+    );
+    place.write(
+        &format!("{root}/memory/verification_policy.json"),
+        r#"{"report_rules":{"apply_to":["TEST","DEV","REVIEW"],"require_verdict":true,"verdict_prefix":"结论：","verdict_allowed":["PASS","FAIL","BLOCKED"],"blocker_prefix":"阻塞：","blocker_clear_value":"无"},"tdd_rules":{"test_first":true,"test_required_gate":true,"min_coverage":80}}"#,
+    );
+    for agent in ["main", "test", "dev", "review"] {
+        place.write(
+            &format!("{root}/memory/prompts/subagent_prompt_{agent}.md"),
+            format!("你是 {agent} 代理。输出 XML。"),
+        );
+    }
+    place.write(&format!("{root}/reports/report_test.md"), "iteration: 2\n结论：PASS\n阻塞：无\n");
+}
+
+#[test]
+fn an_older_blackboard_opens_in_place_and_nothing_in_it_is_rewritten() {
+    let place = Place::new();
+    older_board(&place);
+    let before = tree(&place.path("orchestrator"));
+    let found: Vec<String> = place.shown(&["doctor"]).lines().take(6).map(str::to_owned).collect();
+    insta::assert_snapshot!(found.join("\n"));
+    insta::assert_snapshot!(place.shown(&["plan", "check"]));
+    insta::assert_snapshot!(place.shown(&["history", "check"]));
+    insta::assert_snapshot!(place.shown(&["history", "show", "--milestones", "--last", "1"]));
+    assert_eq!(place.run(&["pack", "check"]).code, 0);
+    assert_eq!(place.run(&["pack", "show"]).code, 0);
+    assert_eq!(place.run(&["report", "check", "orchestrator/reports/report_test.md"]).code, 0);
+    assert_eq!(place.run(&["history", "show", "--json"]).code, 0);
+    assert_eq!(place.run(&["init"]).code, 2, "a second blackboard beside it would be a surprise");
+    assert!(tree(&place.path("orchestrator")) == before, "reading rewrote something");
+    assert!(!place.path(".baton").exists());
+    // What is asked for does change, and nothing else.
+    assert_eq!(place.run_with_input(&["plan", "apply"], "update M1-T2 status to DONE").code, 0);
+    assert!(
+        place.read("orchestrator/memory/dev_plan.md").ends_with("#### DEV 阶段\n- status: DONE\n")
+    );
+}
+
+#[test]
+fn a_pack_is_switched_and_what_a_person_changed_is_kept() {
+    let place = Place::with_board("tdd", "en");
+    let prompt = ".baton/memory/prompts/subagent_prompt_dev.md";
+    place.write(prompt, "My own words.\n");
+    place.write(".baton/memory/dev_plan.md", PLAN);
+    place.write(
+        ".baton/baton.toml",
+        "# mine\npack = \"tdd\"\nlang = \"en\"\n\n[context]\nlevel = 2\n",
+    );
+    insta::assert_snapshot!(place.shown(&["pack", "use", "novel", "--lang", "zh"]));
+    assert_eq!(
+        place.read(".baton/memory/aside/tdd-en/prompts/subagent_prompt_dev.md"),
+        "My own words.\n"
+    );
+    assert!(!place.path(prompt).exists());
+    assert_eq!(place.read(".baton/memory/dev_plan.md"), PLAN);
+    insta::assert_snapshot!(place.read(".baton/baton.toml"));
+    let checked = place.run(&["pack", "check"]);
+    assert_eq!(checked.code, 0, "{}", checked.errors);
+}
+
+#[test]
+fn a_broken_configuration_is_explained_with_its_line() {
+    let place = Place::with_board("tdd", "en");
+    place.write(".baton/baton.toml", "pack = \"tdd\"\n[context]\nlevle = 2\n");
+    insta::assert_snapshot!(place.shown(&["plan", "check"]));
+    place.write(".baton/baton.toml", "pack = \"tdd\"\n");
+    let mut command = place.command(&["doctor"]);
+    command.env("BATON_CONTEXT_LEVEL", "9");
+    let answer = answer(command, "");
+    assert_eq!(answer.code, 2);
+    assert!(
+        answer
+            .errors
+            .contains("$BATON_CONTEXT_LEVEL:1:17: error: context.level: 9 is not between 1 and 3"),
+        "{}",
+        answer.errors
+    );
+    let mut command = place.command(&["doctor"]);
+    command.env("BATON_CONTXT_LEVEL", "2").env("BATON_LANG", "en");
+    let unknown = self::answer(command, "");
+    assert_eq!(unknown.code, 0);
+    assert!(unknown.errors.contains("did you mean `BATON_CONTEXT_LEVEL`?"), "{}", unknown.errors);
+    place.write(
+        ".baton/memory/verification_policy.json",
+        "{\"report_rules\": {\"verdict_pass\": \"PASSED\"}}",
+    );
+    insta::assert_snapshot!(place.shown(&["pack", "check"]));
+}
+
+#[test]
+fn every_command_has_a_json_form() {
+    let place = Place::with_board("tdd", "en");
+    place.write("r.md", "iteration: 1\nverdict: PASS\nblockers: none\n");
+    for args in [
+        "doctor",
+        "pack list",
+        "pack show",
+        "pack show novel --lang zh",
+        "pack show --prompt MAIN",
+        "pack show --policy",
+        "pack check",
+        "pack check novel",
+        "plan check",
+        "history show",
+        "history check",
+        "report check r.md --agent TEST",
+        "schema report",
+        "schema decision",
+        "schema policy",
+        "schema pack",
+        "schema plan",
+        "schema history",
+        "schema config",
+        "schema problem",
+        "completions bash",
+        "completions zsh",
+        "completions fish",
+        "init",
+        "pack use nothing",
+        "report check nothing.md --agent TEST",
+        "pack show --prompt NOBODY",
+    ] {
+        let mut words: Vec<&str> = args.split(' ').collect();
+        words.push("--json");
+        let answer = place.run(&words);
+        let value: serde_json::Value = serde_json::from_str(&answer.out)
+            .unwrap_or_else(|error| panic!("{args}: {error}: {}", answer.out));
+        assert!(value.is_object(), "{args}");
+        assert!(
+            answer.errors.is_empty(),
+            "{args} --json writes to stdout alone: {}",
+            answer.errors
+        );
+        if !args.starts_with("schema") {
+            assert_eq!(value["ok"], answer.code == 0, "{args}");
+        }
+    }
+}
+
+#[test]
+fn the_decision_schema_names_the_packs_agents() {
+    let place = Place::new();
+    let agents = |pack: &str| {
+        let answer = place.run(&["schema", "decision", "--pack", pack]);
+        let schema: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+        schema["properties"]["next_agent"]["enum"].to_string()
+    };
+    assert_eq!(agents("tdd"), r#"["TEST","DEV","REVIEW","USER","FINISH"]"#);
+    assert_eq!(agents("analysis"), r#"["COLLECT","ANALYZE","VERIFY","CONCLUDE","USER","FINISH"]"#);
+    insta::assert_snapshot!(place.run(&["schema", "decision"]).out);
+}
+
+#[test]
+fn a_pack_of_ones_own_is_a_folder() {
+    let place = Place::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packs/analysis");
+    for (path, bytes, _) in tree(&source) {
+        let inside = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+        let text = String::from_utf8(bytes)
+            .unwrap()
+            .replace("INVALID", "REFUTED")
+            .replace("VALID", "CONFIRMED")
+            .replace("COLLECT", "GATHER");
+        place.write(
+            &format!("mine/{}", inside.replace("collect", "gather")),
+            text.replace("name = \"analysis\"", "name = \"mine\""),
+        );
+    }
+    let checked = place.run(&["pack", "check", "mine"]);
+    assert_eq!(checked.code, 0, "{}", checked.errors);
+    assert_eq!(place.run(&["init", "--pack", "mine", "--lang", "zh"]).code, 0);
+    // The blackboard no longer needs the folder it came from.
+    fs::remove_dir_all(place.path("mine")).unwrap();
+    let checked = place.run(&["pack", "check"]);
+    assert_eq!(checked.code, 0, "{}", checked.errors);
+    place.write("r.md", "iteration: 1\n结论：CONFIRMED\n阻塞：无\n");
+    let answer = place.run(&["report", "check", "r.md", "--agent", "GATHER"]);
+    assert_eq!(answer.code, 0, "{}", answer.errors);
+    assert_eq!(place.run(&["report", "check", "r.md", "--agent", "COLLECT"]).code, 2);
+}
+
+#[test]
+fn wrong_usage_is_exit_2_and_help_is_exit_0() {
+    let place = Place::new();
+    assert_eq!(place.run(&["--version"]).out, format!("baton {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(place.run(&["--help"]).code, 0);
+    for args in
+        [&["frobnicate"][..], &[], &["plan"], &["report", "check"], &["plan", "check", "--nope"]]
+    {
+        let answer = place.run(args);
+        assert_eq!(answer.code, 2, "{args:?}");
+        assert!(!answer.errors.is_empty());
+    }
+    insta::assert_snapshot!(place.shown(&["plan", "check"]), @"
+    exit 2
+    error: there is no blackboard here or in a parent folder
+      `baton init` makes one; `--blackboard DIR` names one elsewhere
+    ");
+    insta::assert_snapshot!("help", place.run(&["--help"]).out);
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_crash() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["schema", "policy"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,72 @@
+//! Fuzz targets for every parser. Under `cargo test` they run on random bytes and on random
+//! pieces of our own grammars; `cargo bolero test fuzz::report` and the like fuzz by coverage.
+
+use crate::hostile::Parsers;
+
+/// Pieces from which near-valid texts grow; plain random bytes hardly ever hold a key line.
+const PIECES: [&str; 48] = [
+    "iteration: 7",
+    "结论：",
+    "PASS",
+    "FAIL",
+    "BLOCKED",
+    "阻塞：",
+    "无",
+    "verdict: ",
+    "blockers:",
+    "\n",
+    "\r",
+    "\r\n",
+    "- ",
+    "* ",
+    "1. ",
+    "  ",
+    "\t",
+    "[impl] ",
+    "【env】",
+    "```",
+    "~~~",
+    "**",
+    "_",
+    "`",
+    "# ",
+    "## ",
+    "### ",
+    "#### ",
+    "Milestone M1: ",
+    "M1-T1: ",
+    "status: TODO",
+    "update M1-T1 status to DONE",
+    "; ",
+    "add M1-T2: x under M1",
+    "set M1-T1 evidence: ",
+    "Iteration 5: [MILESTONE] ",
+    "Task Goal (New Task) - 2026-01-31T00:44:55",
+    "User Decision (Iteration 2): ",
+    "{\"next_agent\":\"TEST\",",
+    "\"reason\":\"x\",",
+    "\"dev_plan\":null,",
+    "\"finish_review_override\":null}",
+    "[[agents]]\n",
+    "name = \"x\"",
+    "<!--",
+    "-->",
+    "\u{feff}",
+    "中文 text",
+];
+
+fn fuzz(parser: &str) {
+    let parsers = Parsers::new();
+    bolero::check!().with_iterations(3_000).with_max_len(2_048).for_each(|input: &[u8]| {
+        parsers.run(parser, input);
+        let grown: String =
+            input.iter().map(|byte| PIECES[usize::from(*byte) % PIECES.len()]).take(200).collect();
+        parsers.run(parser, grown.as_bytes());
+    });
+}
+
+macro_rules! targets {
+    ($($name:ident),*) => { $( #[test] fn $name() { fuzz(stringify!($name)); } )* };
+}
+
+targets!(report, plan, statements, decision, history, policy, manifest, config, prompt);

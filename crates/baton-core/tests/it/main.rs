@@ -1,0 +1,18 @@
+//! The promises of the core, one file a subject.
+#![expect(clippy::disallowed_methods, reason = "tests read the sources and the packs from disk")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+mod decision_cases;
+mod documents;
+mod fuzz;
+mod hostile;
+mod ids;
+mod packs;
+mod plans;
+mod report_cases;
+mod round_trips;
+mod tidy;
+
+const PACKS: [&str; 3] = ["tdd", "novel", "analysis"];
+const LANGUAGES: [&str; 2] = ["en", "zh"];

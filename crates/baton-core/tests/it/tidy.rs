@@ -1,0 +1,134 @@
+//! Rules about the code itself, checked on its text.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use baton_core::pack::Pack;
+
+use crate::common;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every Rust file under a folder, with its text.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn core_sources() -> Vec<(PathBuf, String)> {
+    sources(&workspace().join("crates/baton-core/src"))
+}
+
+#[test]
+fn a_core_module_imports_only_earlier_ones() {
+    let lib = fs::read_to_string(workspace().join("crates/baton-core/src/lib.rs")).unwrap();
+    let order: Vec<&str> =
+        lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    assert!(order.len() >= 10, "lib.rs lists the modules one a line: {order:?}");
+    let rank = |module: &str| order.iter().position(|own| *own == module);
+    let mut wrong = Vec::new();
+    for (path, text) in core_sources() {
+        let inside = path.strip_prefix(workspace().join("crates/baton-core/src")).unwrap();
+        let first = inside.iter().next().unwrap().to_str().unwrap();
+        let own = first.trim_end_matches(".rs");
+        let Some(own_rank) = rank(own) else { continue };
+        for used in text.split("crate::").skip(1) {
+            let module: String =
+                used.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            match rank(&module) {
+                Some(used_rank) if used_rank <= own_rank => {}
+                _ => wrong.push(format!("{} uses crate::{module}", inside.display())),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn no_agent_verdict_or_status_word_stands_in_the_code() {
+    let mut words = BTreeSet::new();
+    for name in crate::PACKS {
+        for language in crate::LANGUAGES {
+            let pack = Pack::read(&common::pack_files(name), language).unwrap();
+            words.extend(pack.manifest.agent_names().iter().map(ToString::to_string));
+            words.extend(pack.policy.report_rules.verdict_allowed.clone());
+            words.extend(pack.policy.plan.words().into_iter().map(str::to_owned));
+            let rules = &pack.policy.report_rules;
+            words.extend(rules.blocker_clear_value.0.clone());
+            words.extend(
+                [&rules.verdict_prefix, &rules.blocker_prefix]
+                    .map(|prefix| prefix.replace(['：', ':'], "")),
+            );
+        }
+    }
+    // These are English words of messages, too.
+    for word in ["none", "verdict", "blockers"] {
+        assert!(words.remove(word), "{word}");
+    }
+    assert!(words.len() > 25, "{words:?}");
+    let mut wrong = Vec::new();
+    let mut all = core_sources();
+    all.extend(sources(&workspace().join("crates/baton-runtime/src")));
+    for (path, text) in all {
+        for (number, line) in text.lines().enumerate() {
+            for found in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
+                if words.contains(found) {
+                    wrong.push(format!("{}:{}: {found}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "domain words belong into packs: {wrong:#?}");
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    for crate_name in ["baton-core", "baton-runtime", "baton-cli"] {
+        for (path, text) in sources(&workspace().join("crates").join(crate_name).join("src")) {
+            assert!(text.starts_with("//! "), "{} has no opening lines", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_test_is_skipped_and_no_lint_silenced() {
+    // Split, so that this file does not find itself.
+    let forbidden = [concat!("#[", "ignore"), concat!("#[", "allow("), concat!("#![", "allow(")];
+    for (path, text) in sources(&workspace().join("crates")) {
+        for word in forbidden {
+            assert!(!text.contains(word), "{} holds {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_crate_is_in_the_code_map() {
+    let map = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    for (path, _) in
+        core_sources().iter().chain(&sources(&workspace().join("crates/baton-runtime/src")))
+    {
+        let module = path.file_stem().unwrap().to_str().unwrap();
+        if module != "lib" {
+            assert!(
+                map.contains(&format!("`{module}`")),
+                "ARCHITECTURE.md does not name `{module}`"
+            );
+        }
+    }
+}
