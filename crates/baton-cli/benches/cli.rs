@@ -40,7 +40,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     assert!(Command::new(BATON).arg("init").current_dir(folder).output().unwrap().status.success());
-    let prose = "A line of a report, as agents write it, with a number 42 in it.\n".repeat(65_000);
+    let prose = "A line of a report, as agents write it, with a number 42 in it.\n".repeat(66_000);
     let report =
         format!("iteration: 7\nverdict: FAIL\nblockers:\n- [impl] x\n\n{}", &prose[..4_194_000]);
     std::fs::write(folder.join("report_test.md"), &report).unwrap();

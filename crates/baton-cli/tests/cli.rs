@@ -285,6 +285,36 @@ fn a_huge_or_strange_file_is_refused_without_reading_it() {
     assert_eq!(place.run(&["report", "check", "absent.md", "--agent", "TEST"]).code, 2);
 }
 
+/// Address space is what a limit can hold a process to; it is more than the memory it touches.
+#[test]
+fn the_largest_report_is_checked_in_64_megabytes() {
+    let place = Place::with_board("tdd", "en");
+    let head = "iteration: 7\nverdict: FAIL\nblockers:\n";
+    let limit = 4 << 20;
+    for part in
+        ["A line of a report.\n", "\n", "- x\n", "a", "```\n", "verdict : x\n", "中文，很长的一行"]
+    {
+        let text = format!("{head}- [impl] x\n{}", part.repeat((limit - 64) / part.len()));
+        assert!(text.len() <= limit);
+        place.write("report_test.md", text);
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "ulimit -v 65536; exec \"$0\" report check report_test.md",
+            env!("CARGO_BIN_EXE_baton"),
+        ]);
+        command.current_dir(place.folder.path());
+        let answer = answer(command, "");
+        let refused = answer.errors.contains("more than 1000 blockers");
+        assert!(
+            answer.code == 0 || (answer.code == 3 && refused),
+            "{part:?}: {} {}",
+            answer.code,
+            answer.errors
+        );
+    }
+}
+
 const PLAN: &str = "# Plan\n\n## Milestone M1: a\n\n### M1-T1: b\n- status: TODO\n- note: 中文\n\n### M1-T2: c\n- status: TODO\n";
 
 #[test]

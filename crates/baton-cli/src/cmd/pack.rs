@@ -1,8 +1,11 @@
 //! `baton pack list|show|check|use`
 
+use std::collections::BTreeMap;
+
 use baton_core::id::AgentName;
 use baton_core::pack::{self, Pack};
 use baton_core::problem::Problem;
+use baton_core::tokens;
 use baton_runtime::board::{self, Board};
 use baton_runtime::builtin;
 use serde_json::json;
@@ -77,12 +80,19 @@ pub(super) fn show(place: &Place, args: &PackShowArgs) -> Outcome {
             format!("{}, after a pass of {}", plan.final_status, verifiers.join(" or ")),
         ],
     ]));
+    text.push_str("\nprompts\n");
+    let sizes: Vec<(&AgentName, u64)> =
+        pack.prompts.iter().map(|(name, prompt)| (name, tokens::count(prompt).0)).collect();
+    let rows =
+        sizes.iter().map(|(name, tokens)| vec![format!("  {name}"), format!("{tokens} tokens")]);
+    text.push_str(&table(&rows.collect::<Vec<_>>()));
     let json = json!({
         "ok": true,
         "pack": pack.manifest,
         "lang": pack.language,
         "policy": pack.policy,
         "prompts": pack.prompts,
+        "prompt_tokens": sizes.into_iter().collect::<BTreeMap<_, _>>(),
     });
     Ok(Reply::new(text, json))
 }
