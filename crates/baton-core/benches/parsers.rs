@@ -119,7 +119,32 @@ fn others() {
     row("tokens, one run of letters", sizes, |size| filled("", "a", size), count);
 }
 
+/// How far the cheap estimate is from the exact count, before any correction.
+fn estimates() {
+    let prompts = |language: &str| -> String {
+        ["tdd", "novel", "analysis"]
+            .iter()
+            .flat_map(|name| common::pack(name, language).prompts.into_values())
+            .collect()
+    };
+    let code = include_str!("../src/report.rs").to_owned() + include_str!("../src/policy.rs");
+    for (name, text) in [
+        ("English prompts", prompts("en")),
+        ("Chinese prompts", prompts("zh")),
+        ("Rust code", code),
+    ] {
+        let (exact, estimate) = (tokens::count(&text).0, tokens::raw_estimate(&text).0);
+        let wide = text.chars().filter(|c| !c.is_ascii()).count();
+        println!(
+            "{name:<34} {:>9} B, {wide} wide characters: {exact} tokens, estimated {estimate} ({:.2}x)",
+            text.len(),
+            estimate as f64 / exact as f64
+        );
+    }
+}
+
 fn main() {
+    estimates();
     let pack = common::pack("tdd", "zh");
     reports(&pack);
     plans(&pack);

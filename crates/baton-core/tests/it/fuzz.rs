@@ -1,5 +1,6 @@
 //! Fuzz targets for every parser. Under `cargo test` they run on random bytes and on random
-//! pieces of our own grammars; `cargo bolero test fuzz::report` and the like fuzz by coverage.
+//! pieces of our own grammars (`BATON_FUZZ_ITERATIONS=1000000` for longer); `cargo bolero test
+//! fuzz::report` and the like fuzz by coverage.
 
 use crate::hostile::Parsers;
 
@@ -57,7 +58,9 @@ const PIECES: [&str; 48] = [
 
 fn fuzz(parser: &str) {
     let parsers = Parsers::new();
-    bolero::check!().with_iterations(3_000).with_max_len(2_048).for_each(|input: &[u8]| {
+    let asked = std::env::var("BATON_FUZZ_ITERATIONS").ok();
+    let iterations = asked.map_or(20_000, |asked| asked.parse().unwrap());
+    bolero::check!().with_iterations(iterations).with_max_len(2_048).for_each(|input: &[u8]| {
         parsers.run(parser, input);
         let grown: String =
             input.iter().map(|byte| PIECES[usize::from(*byte) % PIECES.len()]).take(200).collect();
