@@ -195,7 +195,7 @@ pub fn pack_files(name: &str, board: Option<&Path>) -> Result<Files, Error> {
         .map(|root| root.join(PACK_FOLDER))
         .filter(|folder| folder.join(pack::MANIFEST).exists());
     let folder = kept.unwrap_or_else(|| PathBuf::from(name));
-    if !folder.is_dir() {
+    if !folder.join(pack::MANIFEST).is_file() {
         let known = builtin::names().join(", ");
         return Err(Error::NoPack { name: text::shown(name, 60), known });
     }

@@ -27,14 +27,7 @@ pub(super) fn list() -> Outcome {
 }
 
 pub(super) fn show(place: &Place, args: &PackShowArgs) -> Outcome {
-    let pack = match &args.pack {
-        Some(name) => {
-            let files = board::pack_files(name, None)?;
-            let language = args.lang.as_deref().unwrap_or(builtin::DEFAULT_LANGUAGE);
-            Pack::read(&files, language).map_err(board::Error::Invalid)?
-        }
-        None => place.board()?.pack,
-    };
+    let pack = shown_pack(place, args)?;
     if let Some(name) = &args.prompt {
         return prompt(&pack, name);
     }
@@ -95,6 +88,22 @@ pub(super) fn show(place: &Place, args: &PackShowArgs) -> Outcome {
         "prompt_tokens": sizes.into_iter().collect::<BTreeMap<_, _>>(),
     });
     Ok(Reply::new(text, json))
+}
+
+/// The one that was named, or the blackboard's; in the language that was named, or in its own.
+fn shown_pack(place: &Place, args: &PackShowArgs) -> Result<Pack, Failure> {
+    let (files, language) = match &args.pack {
+        Some(name) => (board::pack_files(name, None)?, builtin::DEFAULT_LANGUAGE.to_owned()),
+        None => {
+            let board = place.board()?;
+            if args.lang.as_ref().is_none_or(|language| *language == board.pack.language) {
+                return Ok(board.pack);
+            }
+            (board::pack_files(&board.pack.manifest.name, Some(&board.root))?, board.pack.language)
+        }
+    };
+    let language = args.lang.as_ref().unwrap_or(&language);
+    Ok(Pack::read(&files, language).map_err(board::Error::Invalid)?)
 }
 
 fn prompt(pack: &Pack, name: &str) -> Outcome {
