@@ -27,17 +27,17 @@ pub(crate) struct Place {
     /// `--blackboard` or `BATON_BLACKBOARD`.
     named_board: Option<PathBuf>,
     pub(crate) folder: PathBuf,
+    /// Whether the reply's JSON will be printed.
+    pub(crate) json: bool,
 }
 
 impl Place {
-    fn new(blackboard: Option<PathBuf>) -> Result<Place, Failure> {
+    fn new(blackboard: Option<PathBuf>, json: bool) -> Place {
         let environment = Environment::of_this_process();
-        let folder = std::env::current_dir().map_err(|error| {
-            Failure::new(USAGE, format!("cannot tell the current folder: {error}"))
-        })?;
-        let named_board =
-            blackboard.or_else(|| environment.get("BATON_BLACKBOARD").map(PathBuf::from));
-        Ok(Place { environment, named_board, folder })
+        // A folder that was deleted under us has no blackboard; much works without one.
+        let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+        let named_board = blackboard.or_else(|| environment.path("BATON_BLACKBOARD"));
+        Place { environment, named_board, folder, json }
     }
 
     /// The blackboard's folder: as named, or found from here upwards.
@@ -53,24 +53,39 @@ impl Place {
     pub(crate) fn board(&self) -> Result<Board, Failure> {
         match self.board_path() {
             Some(path) => Ok(Board::open(&path, &self.environment)?),
-            None => Err(Failure::new(USAGE, "there is no blackboard here or in a parent folder")
-                .hint("`baton init` makes one; `--blackboard DIR` names one elsewhere")),
+            None => Err(self.no_board()),
         }
     }
 
-    /// The blackboard that a file belongs to: the one it lies in, or the one of this place.
+    pub(crate) fn no_board(&self) -> Failure {
+        Failure::new(USAGE, "there is no blackboard here or in a parent folder")
+            .hint("`baton init` makes one; `--blackboard DIR` names one elsewhere")
+    }
+
+    /// The blackboard that a file is checked by: the named one, the one it lies in, that of the
+    /// file's project, or the one of this place.
     pub(crate) fn board_of(&self, file: Option<&Path>) -> Result<Option<Board>, Failure> {
+        let of_project = |file: &Path| board::find(&std::fs::canonicalize(file).ok()?);
         let path = match (&self.named_board, file) {
             (Some(named), _) => Some(named.clone()),
-            (None, Some(file)) => board::enclosing(file).or_else(|| self.board_path()),
+            (None, Some(file)) => {
+                board::enclosing(file).or_else(|| of_project(file)).or_else(|| self.board_path())
+            }
             (None, None) => self.board_path(),
         };
         Ok(path.map(|path| Board::open(&path, &self.environment)).transpose()?)
     }
+
+    /// Whether a file is the blackboard's own, so that its reports speak for it.
+    pub(crate) fn belongs(&self, file: &Path, board: &Board) -> bool {
+        let lies_in = board::enclosing(file);
+        let same = |root: &Path| std::fs::canonicalize(&board.root).is_ok_and(|own| own == root);
+        self.named_board.is_some() || lies_in.is_some_and(|root| same(&root))
+    }
 }
 
 pub(crate) fn run(cli: Cli) -> Outcome {
-    let place = Place::new(cli.blackboard)?;
+    let place = Place::new(cli.blackboard, cli.json);
     match cli.command {
         Command::Init(args) => init::run(&place, &args),
         Command::Report(ReportCommand::Check(args)) => report::check(&place, &args),

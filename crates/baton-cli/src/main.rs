@@ -8,6 +8,7 @@ mod reply;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use baton_core::text;
 use clap::Parser;
 
 use crate::args::Cli;
@@ -38,11 +39,12 @@ fn print(reply: &Reply, json: bool) -> io::Result<()> {
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(&reply.json)?)?;
     } else {
-        out.write_all(reply.text.as_bytes())?;
+        // Titles, paths and texts of a blackboard may hold terminal escapes.
+        out.write_all(text::escaped(&reply.text).as_bytes())?;
     }
     out.flush()?;
     if !json && !reply.errors.is_empty() {
-        io::stderr().lock().write_all(reply.errors.as_bytes())?;
+        io::stderr().lock().write_all(text::escaped(&reply.errors).as_bytes())?;
     }
     Ok(())
 }

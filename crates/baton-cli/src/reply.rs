@@ -60,6 +60,15 @@ impl Failure {
         self
     }
 
+    /// A file that is part of the protocol (a plan, statements) and cannot be read as such.
+    pub(crate) fn unreadable(file: &str, error: load::Error) -> Failure {
+        match error {
+            load::Error::Invalid(problems) => Failure::problems(PROTOCOL, file, problems, None),
+            load::Error::TooLarge { .. } => Failure::new(PROTOCOL, error.to_string()),
+            other => other.into(),
+        }
+    }
+
     /// Problems of one file.
     pub(crate) fn problems(
         code: u8,
@@ -99,7 +108,8 @@ impl Failure {
 
 impl From<board::Error> for Failure {
     fn from(error: board::Error) -> Failure {
-        let mut failure = Failure::new(USAGE, error.to_string());
+        let code = if matches!(error, board::Error::Store(_)) { INTERNAL } else { USAGE };
+        let mut failure = Failure::new(code, error.to_string());
         failure.problems = error.problems().to_vec();
         if !failure.problems.is_empty() {
             failure.message =
@@ -118,7 +128,7 @@ impl From<load::Error> for Failure {
 
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
-        Failure::new(INTERNAL, error.to_string()).hint("what was there before is still there")
+        board::Error::from(error).into()
     }
 }
 

@@ -265,7 +265,7 @@ fn a_huge_or_strange_file_is_refused_without_reading_it() {
         );
         for args in [["plan", "check", "report_test.md"], ["history", "check", "report_test.md"]] {
             if size > 1 << 30 {
-                assert_eq!(place.run(&args).code, 2);
+                assert_eq!(place.run(&args).code, 3);
             }
         }
     }
@@ -475,6 +475,286 @@ fn a_pack_is_switched_and_what_a_person_changed_is_kept() {
 }
 
 #[test]
+fn switching_forth_and_back_never_writes_over_what_was_kept() {
+    let place = Place::with_board("tdd", "en");
+    let prompt = ".baton/memory/prompts/subagent_prompt_main.md";
+    for edit in ["first edit", "second edit", "third edit"] {
+        place.write(prompt, edit);
+        assert_eq!(place.run(&["pack", "use", "novel"]).code, 0);
+        assert_eq!(place.run(&["pack", "use", "tdd"]).code, 0);
+    }
+    let kept: Vec<u8> = tree(&place.path(".baton/memory/aside"))
+        .into_iter()
+        .flat_map(|(_, bytes, _)| bytes)
+        .collect();
+    let kept = String::from_utf8(kept).unwrap();
+    for edit in ["first edit", "second edit", "third edit"] {
+        assert!(kept.contains(edit), "{edit} is lost");
+    }
+}
+
+/// A pack of one's own: the analysis pack with other words, under a name.
+fn own_pack(place: &Place, folder: &str, name: &str) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packs/analysis");
+    for (path, bytes, _) in tree(&source) {
+        let inside = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+        let text = String::from_utf8(bytes).unwrap();
+        let text = text
+            .replace("INVALID", "REFUTED")
+            .replace("VALID", "CONFIRMED")
+            .replace("COLLECT", "GATHER");
+        let text = text.replace("name = \"analysis\"", &format!("name = \"{name}\""));
+        place.write(&format!("{folder}/{}", inside.replace("collect", "gather")), text);
+    }
+}
+
+#[test]
+fn a_pack_of_ones_own_is_kept_when_the_blackboard_leaves_it() {
+    let place = Place::new();
+    own_pack(&place, "mine", "mine");
+    assert_eq!(place.run(&["init", "--pack", "mine"]).code, 0);
+    fs::remove_dir_all(place.path("mine")).unwrap();
+    assert_eq!(place.run(&["pack", "use", "tdd"]).code, 0);
+    let kept = place.path(".baton/memory/aside/mine-en/pack");
+    assert!(kept.join("pack.toml").exists());
+    assert_eq!(
+        place.run(&["pack", "use", kept.to_str().unwrap()]).code,
+        0,
+        "and can be used again"
+    );
+    assert_eq!(place.run(&["pack", "check"]).code, 0);
+}
+
+#[test]
+fn a_pack_of_ones_own_may_have_the_name_of_a_built_in_one() {
+    let place = Place::new();
+    own_pack(&place, "tdd", "tdd");
+    assert_eq!(place.run(&["init", "--pack", "./tdd"]).code, 0);
+    let shown = place.run(&["pack", "show"]);
+    assert!(shown.out.contains("GATHER"), "{}{}", shown.out, shown.errors);
+    place.write(".baton/baton.toml", "pack = \"typo\"\n");
+    let typo = place.run(&["pack", "check"]);
+    assert_eq!(typo.code, 2);
+    assert!(typo.errors.contains("there is no pack `typo`"), "{}", typo.errors);
+}
+
+#[test]
+fn a_blackboard_that_does_not_open_can_still_be_given_a_pack() {
+    let place = Place::with_board("novel", "en");
+    place.write(".baton/memory/verification_policy.json", "{ broken");
+    assert_eq!(place.run(&["pack", "check"]).code, 2);
+    assert_eq!(place.run(&["pack", "use", "tdd", "--lang", "zh"]).code, 0);
+    assert_eq!(place.run(&["pack", "check"]).code, 0);
+    assert_eq!(place.read(".baton/memory/aside/novel-en/verification_policy.json"), "{ broken");
+}
+
+#[test]
+fn a_switch_changes_two_values_of_the_configuration_and_nothing_else() {
+    let place = Place::with_board("tdd", "en");
+    place.write(
+        ".baton/baton.toml",
+        "\u{feff}# mine\r\n\"pack\" = \"tdd\" # why\r\n[context]\r\nlevel = 2\r\n",
+    );
+    let switched = place.run(&["pack", "use", "novel", "--lang", "zh"]);
+    assert_eq!(switched.code, 0, "{}", switched.errors);
+    let expected = "\u{feff}lang = \"zh\"\r\n# mine\r\n\"pack\" = \"novel\" # why\r\n[context]\r\nlevel = 2\r\n";
+    assert_eq!(place.read(".baton/baton.toml"), expected);
+    assert_eq!(place.run(&["pack", "check"]).code, 0);
+}
+
+#[test]
+fn no_update_is_lost_when_many_apply_at_once() {
+    let place = Place::with_board("tdd", "en");
+    place.write(".baton/memory/dev_plan.md", PLAN);
+    std::thread::scope(|scope| {
+        for number in 10..40 {
+            let place = &place;
+            scope.spawn(move || {
+                let answer =
+                    place.run_with_input(&["plan", "apply"], &format!("add M1-T{number}: x"));
+                assert_eq!(answer.code, 0, "{}", answer.errors);
+            });
+        }
+    });
+    let plan = place.read(".baton/memory/dev_plan.md");
+    assert_eq!(
+        (10..40).filter(|number| plan.contains(&format!("### M1-T{number}: x"))).count(),
+        30
+    );
+}
+
+#[test]
+fn a_damaged_blackboard_is_said_and_not_passed_over() {
+    let place = Place::with_board("tdd", "en");
+    place.write(".baton/memory/dev_plan.md", PLAN);
+    fs::create_dir_all(place.path("child/.baton")).unwrap();
+    let mut command = place.command(&["plan", "apply"]);
+    command.current_dir(place.path("child"));
+    let answer = answer(command, "update M1-T1 status to DONE");
+    assert_eq!(answer.code, 2);
+    assert!(answer.errors.contains("child/.baton"), "{}", answer.errors);
+    assert_eq!(place.read(".baton/memory/dev_plan.md"), PLAN, "another project's plan was changed");
+}
+
+#[test]
+fn what_cannot_be_read_grants_nothing() {
+    let place = Place::with_board("tdd", "en");
+    place.write(".baton/memory/dev_plan.md", PLAN);
+    let verify =
+        || place.run_with_input(&["plan", "apply", "--dry-run"], "update M1-T1 status to VERIFIED");
+    place.write(".baton/reports/report_test.md", "iteration: 5\nverdict: PASS\nblockers: none\n");
+    assert_eq!(verify().code, 0);
+    place.write(".baton/reports/report_dev.md", "iteration: 9\nverdict: PASSED\nblockers: none\n");
+    assert!(
+        verify().errors.contains("the newest report of `DEV` cannot be read"),
+        "{}",
+        verify().errors
+    );
+    fs::remove_file(place.path(".baton/reports/report_dev.md")).unwrap();
+    place.write(
+        ".baton/reports/report_review.md",
+        "iteration: 8\nverdict: FAIL\nblockers: [impl] x\n",
+    );
+    assert!(verify().errors.contains("did not pass: `REVIEW`, iteration 8"), "{}", verify().errors);
+    place.write(".baton/reports/report_test.md", "iteration: 9\nverdict: PASS\nblockers: none\n");
+    assert_eq!(verify().code, 0, "a newer pass counts again");
+}
+
+#[test]
+fn the_reports_of_one_project_grant_nothing_to_the_plan_of_another() {
+    let place = Place::with_board("tdd", "en");
+    place.write(".baton/reports/report_test.md", "iteration: 5\nverdict: PASS\nblockers: none\n");
+    place.write("elsewhere.md", PLAN);
+    let answer =
+        place.run_with_input(&["plan", "apply", "elsewhere.md"], "update M1-T1 status to VERIFIED");
+    assert_eq!(answer.code, 3);
+    assert!(answer.errors.contains("lies in no blackboard"), "{}", answer.errors);
+}
+
+#[test]
+fn a_variable_that_is_no_text_names_a_folder_all_the_same() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::with_board("tdd", "en");
+    let mut command = place.command(&["plan", "check"]);
+    command.env("BATON_BLACKBOARD", std::ffi::OsStr::from_bytes(b"nowhere\xff"));
+    assert_eq!(answer(command, "").code, 2, "the variable was ignored");
+}
+
+#[test]
+fn an_older_blackboard_with_an_extra_prompt_still_opens() {
+    let place = Place::new();
+    older_board(&place);
+    place.write("orchestrator/memory/prompts/subagent_prompt_main_novel.md", "另一个场景");
+    place.write("orchestrator/memory/prompts/subagent_prompt_docs.md", "写文档");
+    let shown = place.run(&["pack", "show"]);
+    assert_eq!(shown.code, 0, "{}", shown.errors);
+    assert!(shown.out.contains("DOCS") && !shown.out.contains("MAIN_NOVEL"), "{}", shown.out);
+    // Only prompts, or only a plan: still a blackboard.
+    let bare = Place::new();
+    bare.write("orchestrator/memory/prompts/subagent_prompt_outline.md", "大纲");
+    assert!(bare.run(&["pack", "show"]).out.contains("novel (zh)"));
+    let plan = Place::new();
+    plan.write("orchestrator/memory/dev_plan.md", PLAN);
+    assert_eq!(plan.run(&["plan", "check"]).code, 0);
+}
+
+#[test]
+fn a_text_that_is_no_text_is_a_protocol_error_under_its_own_name() {
+    let place = Place::with_board("tdd", "en");
+    place.write("plan.md", b"### M1-T1: a\n- status: \xff\n");
+    let answer = place.run(&["plan", "check", "plan.md"]);
+    assert_eq!(answer.code, 3);
+    assert!(
+        answer.errors.contains("plan.md:2:11: error: the file is not UTF-8"),
+        "{}",
+        answer.errors
+    );
+}
+
+#[test]
+fn init_takes_variables_and_the_users_own_file() {
+    let place = Place::new();
+    place.write("home/.config/baton/baton.toml", "pack = \"novel\"\n");
+    let mut command = place.command(&["init"]);
+    command.env("BATON_LANG", "zh");
+    let made = answer(command, "");
+    assert!(made.out.contains("pack novel (zh)"), "{}{}", made.out, made.errors);
+    let mut command = place.command(&["doctor"]);
+    command.env("BATON_CONTEXT_LEVEL", "2\npack = \"tdd\"");
+    assert_eq!(answer(command, "").code, 2, "a variable set another key");
+}
+
+#[test]
+fn nothing_that_a_pack_says_reaches_the_terminal_raw() {
+    let place = Place::new();
+    own_pack(&place, "evil", "evil");
+    let policy =
+        place.read("evil/en/policy.json").replace("\"verdict:\"", "\"verdict\\u001b[31m\\u202e:\"");
+    place.write("evil/en/policy.json", policy);
+    let shown = place.run(&["pack", "show", "evil"]);
+    assert!(!shown.out.contains('\u{1b}') && !shown.out.contains('\u{202e}'), "{}", shown.out);
+    let manifest = place.read("evil/pack.toml").replace("title = \"", "title = \"\\u001b[31m");
+    place.write("evil/pack.toml", manifest);
+    assert_eq!(place.run(&["pack", "check", "evil"]).code, 2);
+}
+
+#[test]
+fn a_folder_with_odd_characters_is_kept_out_of_git() {
+    let place = Place::new();
+    let odd = place.path("a [x] *b");
+    fs::create_dir_all(&odd).unwrap();
+    assert!(
+        Command::new("git")
+            .args(["init", "-q"])
+            .current_dir(place.folder.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut command = place.command(&["init"]);
+    command.current_dir(&odd);
+    assert_eq!(answer(command, "").code, 0);
+    let status = Command::new("git")
+        .args(["status", "--short"])
+        .current_dir(place.folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(status.stdout).unwrap(), "");
+}
+
+#[test]
+fn the_archives_names_tell_the_agent() {
+    let place = Place::with_board("tdd", "en");
+    let text = "iteration: 7\nverdict: PASS\nblockers: none\n";
+    for name in [
+        "7_test_a1.md",
+        "7_dev_subloop_2_a1.md",
+        "report_dev_subloop_2.md",
+        "7_finish_review_a3.md",
+    ] {
+        place.write(name, text);
+        let answer = place.run(&["report", "check", name]);
+        assert_eq!(answer.code, 0, "{name}: {}", answer.errors);
+    }
+}
+
+#[test]
+fn a_history_of_a_million_headings_is_checked_in_bounded_memory() {
+    let place = Place::with_board("tdd", "en");
+    place.write("history.md", "## Iteration 1\n".repeat(700_000));
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "ulimit -v 262144; exec \"$0\" history check history.md",
+        env!("CARGO_BIN_EXE_baton"),
+    ]);
+    command.current_dir(place.folder.path());
+    let answer = answer(command, "");
+    assert_eq!(answer.code, 0, "{}", answer.errors);
+    assert!(answer.errors.lines().count() < 200);
+}
+
+#[test]
 fn a_broken_configuration_is_explained_with_its_line() {
     let place = Place::with_board("tdd", "en");
     place.write(".baton/baton.toml", "pack = \"tdd\"\n[context]\nlevle = 2\n");
@@ -569,19 +849,7 @@ fn the_decision_schema_names_the_packs_agents() {
 #[test]
 fn a_pack_of_ones_own_is_a_folder() {
     let place = Place::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packs/analysis");
-    for (path, bytes, _) in tree(&source) {
-        let inside = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
-        let text = String::from_utf8(bytes)
-            .unwrap()
-            .replace("INVALID", "REFUTED")
-            .replace("VALID", "CONFIRMED")
-            .replace("COLLECT", "GATHER");
-        place.write(
-            &format!("mine/{}", inside.replace("collect", "gather")),
-            text.replace("name = \"analysis\"", "name = \"mine\""),
-        );
-    }
+    own_pack(&place, "mine", "mine");
     let checked = place.run(&["pack", "check", "mine"]);
     assert_eq!(checked.code, 0, "{}", checked.errors);
     assert_eq!(place.run(&["init", "--pack", "mine", "--lang", "zh"]).code, 0);

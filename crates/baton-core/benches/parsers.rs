@@ -64,6 +64,13 @@ fn reports(pack: &Pack) {
     );
     row("report, one line", LIMIT, |size| filled(head, "a", size), read);
     row("report, empty lines", LIMIT, |size| filled(head, "\n", size), read);
+    row("report, lines like key lines", LIMIT, |size| filled(head, "i\nv\n结\n", size), read);
+    row(
+        "report, a thousand long blockers",
+        LIMIT,
+        |size| filled(bare, &format!("\n- {}", "no ".repeat(size / 3_000)), size),
+        read,
+    );
     row("report, a blocker of brackets", LIMIT, |size| filled(bare, "[x", size), read);
 }
 

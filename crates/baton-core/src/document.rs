@@ -13,6 +13,8 @@ use crate::problem::{Place, Problem};
 
 /// No document of ours comes near it; the tree of a hostile one would take many times its size.
 pub const MAX_BYTES: usize = 1 << 20;
+/// More keys than this in one object are nobody's configuration; merging compares them pairwise.
+pub const MAX_KEYS: usize = 1_000;
 /// Deep enough for any of our schemas, shallow enough for any stack.
 pub const MAX_DEPTH: usize = 64;
 

@@ -62,6 +62,15 @@ pub struct Placed<'a> {
     head: Option<Head<'a>>,
 }
 
+/// What a block is, by its heading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    TaskGoal,
+    Iteration,
+    UserDecision,
+    Other,
+}
+
 const MILESTONE: &str = "[MILESTONE]";
 
 impl Block<'_> {
@@ -84,6 +93,15 @@ impl<'a> Placed<'a> {
                 Some(*iteration)
             }
             Some(Head::TaskGoal { .. }) | None => None,
+        }
+    }
+
+    pub fn kind(&self) -> Kind {
+        match &self.head {
+            Some(Head::TaskGoal { .. }) => Kind::TaskGoal,
+            Some(Head::Iteration { .. }) => Kind::Iteration,
+            Some(Head::UserDecision { .. }) => Kind::UserDecision,
+            None => Kind::Other,
         }
     }
 
@@ -343,11 +361,19 @@ fn unescaped_line(line: &str) -> &str {
     }
 }
 
+/// A file of a hundred thousand odd entries is said to be odd a hundred times.
+const MOST: usize = 100;
+
 /// What is odd in a history. Older files repeat numbers and hold unknown lines: warnings.
 pub fn check(blocks: &[Placed<'_>]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut last: Option<Iteration> = None;
     for placed in blocks {
+        if problems.len() >= MOST {
+            problems
+                .push(Problem::warning("history-more", "and so on: only the first ones are shown"));
+            break;
+        }
         let place = Place { line: placed.line, column: 1 };
         let block = placed.block();
         match &block {

@@ -98,8 +98,14 @@ impl Manifest {
         if !is_slug(&self.name) {
             fail("name", "lower case letters, digits and `-` only".into());
         }
-        if self.title.trim().is_empty() || self.title.contains(['\n', '\r']) {
-            fail("title", "one line of text is needed".into());
+        let is_line = |text: &str| {
+            !text::is_blank(text) && !text.chars().any(|c| c.is_control() || text::is_invisible(c))
+        };
+        if !is_line(&self.title) {
+            fail("title", "one line of plain text is needed".into());
+        }
+        if self.words.len() > 200 {
+            fail("words", "more than 200 words are no exceptions any more".into());
         }
         if self.languages.is_empty() {
             fail("languages", "at least one language is needed".into());
@@ -114,6 +120,9 @@ impl Manifest {
         }
         for (index, agent) in self.agents.iter().enumerate() {
             let path = format!("agents.{index}.name");
+            if !is_line(&agent.role) {
+                fail(&format!("agents.{index}.role"), "one line of plain text is needed".into());
+            }
             if RESERVED.contains(&agent.name.as_str()) {
                 fail(&path, format!("`{}` is a word of the workflow", agent.name));
             }

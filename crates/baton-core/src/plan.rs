@@ -18,6 +18,7 @@ pub use statement::{Action, Statement, parse_statements};
 pub const MAX_BYTES: u64 = 4 << 20;
 /// More is not a plan; the bound keeps a hostile file's index small.
 pub const MAX_TASKS: usize = 10_000;
+const MAX_FIELDS: usize = 1_000;
 
 /// A plan and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,7 +246,7 @@ fn heading(line: &str, level: &str, is_id: fn(&str) -> bool) -> Option<(String, 
         let end = rest.find(|c: char| c.is_whitespace() || text::is_colon(c)).unwrap_or(rest.len());
         let (word, behind) = rest.split_at(end);
         let behind = behind.trim_start();
-        if is_id(word) && (behind.is_empty() || behind.starts_with(text::is_colon)) {
+        if is_id(word) && behind.starts_with(text::is_colon) {
             let title = behind.trim_start_matches(text::is_colon).trim();
             return Some((word.to_owned(), title.to_owned()));
         }
@@ -271,12 +272,16 @@ struct Reader {
     /// The indentation of the fields in this part of a task, and whether the last line's field may
     /// still go on.
     field: Option<usize>,
+    /// The fence or comment we are in stands indented under a field and belongs to it.
+    in_field: bool,
 }
 
 impl Reader {
     fn line(&mut self, line: Line<'_>) -> Result<(), Vec<Problem>> {
         self.last_line = line.number;
+        let was_open = self.fence.opened_at().is_some() || self.comment.is_some();
         if self.fence.covers(line) || self.in_comment(line) {
+            self.unread(line, was_open);
             return Ok(());
         }
         let level = line.text.bytes().take_while(|b| *b == b'#').count();
@@ -289,6 +294,9 @@ impl Reader {
                 self.end_milestone(line.number);
             }
             if let Some((id, title)) = heading(line.text, "##", is_milestone_id) {
+                if self.milestones.len() == MAX_TASKS {
+                    return Err(too_many(line.number, MAX_TASKS, "milestones"));
+                }
                 let block = Lines { first: line.number, end: 0 };
                 self.milestones.push(Milestone { id, title, block });
             } else if let Some((id, title)) = heading(line.text, "###", is_task_id) {
@@ -296,8 +304,31 @@ impl Reader {
             }
         } else if self.in_task {
             self.field(line);
+            if self.tasks.last().is_some_and(|task| task.fields.len() > MAX_FIELDS) {
+                return Err(too_many(line.number, MAX_FIELDS, "fields in one task"));
+            }
         }
         Ok(())
+    }
+
+    /// A line of a fence or a comment: part of the field that it is indented under, or its end.
+    fn unread(&mut self, line: Line<'_>, was_open: bool) {
+        if !was_open {
+            self.in_field =
+                self.in_task && self.field.is_some_and(|base| text::indent(line.text) > base);
+        }
+        match (self.in_field, self.field) {
+            (true, Some(base)) => self.go_on(line, base),
+            _ => self.field = None,
+        }
+    }
+
+    fn go_on(&mut self, line: Line<'_>, base: usize) {
+        if let Some(field) = self.tasks.last_mut().and_then(|task| task.fields.last_mut()) {
+            field.value.push('\n');
+            field.value.push_str(dedented(line.text, base + 2));
+            field.lines.end = line.number + 1;
+        }
     }
 
     /// Whether the line belongs to a comment that begins a line: `<!--` to `-->`.
@@ -315,8 +346,7 @@ impl Reader {
 
     fn task(&mut self, id: String, title: String, line: u32) -> Result<(), Vec<Problem>> {
         if self.tasks.len() == MAX_TASKS {
-            let message = format!("the plan has more than {MAX_TASKS} tasks");
-            return Err(vec![Problem::new("plan-too-many", message).at(Place { line, column: 1 })]);
+            return Err(too_many(line, MAX_TASKS, "tasks"));
         }
         let milestone = self.milestones.last().filter(|m| m.block.end == 0).map(|m| m.id.clone());
         let block = Lines { first: line, end: 0 };
@@ -333,24 +363,16 @@ impl Reader {
     }
 
     fn field(&mut self, line: Line<'_>) {
-        let Some(task) = self.tasks.last_mut() else { return };
         let depth = text::indent(line.text);
         let is_blank = line.text.trim().is_empty();
         if let Some(base) = self.field
             && !is_blank
             && depth > base
         {
-            if let Some(field) = task.fields.last_mut() {
-                // Blank lines in between belong to the field once it goes on behind them.
-                field.value.push('\n');
-                field.value.push_str(dedented(line.text, base + 2));
-                field.lines.end = line.number + 1;
-            }
-            return;
+            // Blank lines in between belong to the field once it goes on behind them.
+            return self.go_on(line, base);
         }
-        if is_blank {
-            return;
-        }
+        let Some(task) = self.tasks.last_mut().filter(|_| !is_blank) else { return };
         match field_line(line.text) {
             Some((name, value)) => {
                 let lines = Lines { first: line.number, end: line.number + 1 };
@@ -403,6 +425,11 @@ impl Reader {
             Err(problems)
         }
     }
+}
+
+fn too_many(line: u32, most: usize, things: &str) -> Vec<Problem> {
+    let message = format!("the plan has more than {most} {things}");
+    vec![Problem::new("plan-too-many", message).at(Place { line, column: 1 })]
 }
 
 fn duplicates<'a>(ids: impl Iterator<Item = (&'a str, u32)>, problems: &mut Vec<Problem>) {

@@ -150,9 +150,11 @@ impl ReportRules {
         .map(|(_, outcome)| outcome)
     }
 
-    /// The class that the word lists give a blocker.
+    /// The class that the word lists give a blocker, by its beginning.
     pub fn classify(&self, blocker: &str) -> Option<&str> {
-        let blocker = blocker.to_lowercase();
+        // A blocker says what it is in its first words; a log behind them would only cost time.
+        const LOOKED_AT: usize = 500;
+        let blocker = blocker[..blocker.floor_char_boundary(LOOKED_AT)].to_lowercase();
         self.blocker_classes
             .iter()
             .find(|(_, words)| words.iter().any(|word| mentions(&blocker, &word.to_lowercase())))
@@ -328,6 +330,7 @@ impl Policy {
         let mut check = Check { document, problems: Vec::new() };
         check.report_rules(&policy.report_rules);
         check.plan(&policy.plan);
+        check.judges(&policy);
         check.subloop(&policy);
         check.milestones(&policy.milestones);
         check.limits(&policy);
@@ -433,6 +436,13 @@ impl Check<'_> {
         }
         self.prefixes(rules);
         self.words("report_rules.blocker_clear_value", &rules.blocker_clear_value.0);
+        let words: usize = rules.blocker_classes.values().map(Vec::len).sum();
+        if words > 2_000 {
+            self.fail(
+                "report_rules.blocker_classes",
+                format!("{words} words are more than the 2000 allowed"),
+            );
+        }
         for class in rules.blocker_classes.keys() {
             let ok =
                 class.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
@@ -474,6 +484,10 @@ impl Check<'_> {
         if !rules.statuses.contains(&rules.final_status) {
             self.fail_one_of("plan.final", &rules.final_status, "the status", &rules.statuses);
         }
+        let aliases: Vec<String> = rules.aliases.keys().cloned().collect();
+        if !aliases.is_empty() {
+            self.words("plan.aliases", &aliases);
+        }
         for (alias, status) in &rules.aliases {
             let path = format!("plan.aliases.{alias}");
             if !rules.statuses.contains(status) {
@@ -485,6 +499,32 @@ impl Check<'_> {
         }
         if rules.verified_by.is_empty() {
             self.fail("plan.verified_by", "at least one agent must be able to verify".into());
+        }
+    }
+
+    /// Who is asked for a verdict must be held to give one.
+    fn judges(&mut self, policy: &Policy) {
+        let mut asked: Vec<(String, &AgentName)> =
+            vec![("milestones.pass_of".into(), &policy.milestones.pass_of)];
+        asked.extend(
+            policy.subloop.iter().map(|subloop| ("subloop.tester".to_owned(), &subloop.tester)),
+        );
+        let verifiers = policy.plan.verified_by.iter().enumerate();
+        asked.extend(verifiers.map(|(index, agent)| (format!("plan.verified_by.{index}"), agent)));
+        for (agent, needed) in &policy.routing.needs_pass {
+            asked.extend(
+                needed.iter().map(|needed| (format!("routing.needs_pass.{agent}"), needed)),
+            );
+        }
+        for (path, agent) in asked {
+            if !policy.report_rules.applies_to(agent.as_str()) {
+                let message = format!(
+                    "{path}: `{agent}` gives no verdict, report_rules.apply_to does not name it"
+                );
+                let problem = Problem::new("policy-no-verdict", message);
+                let problem = problem.one_of(agent.as_str(), &policy.report_rules.apply_to);
+                self.problems.push(self.document.locate_at(problem, &path));
+            }
         }
     }
 
@@ -559,6 +599,9 @@ impl Check<'_> {
     fn words(&mut self, path: &str, words: &[String]) {
         if words.is_empty() {
             self.fail(path, "at least one word is needed".into());
+        }
+        if words.len() > 200 {
+            return self.fail(path, format!("{} words are more than the 200 allowed", words.len()));
         }
         for (index, word) in words.iter().enumerate() {
             let path = format!("{path}.{index}");

@@ -168,7 +168,9 @@ enum Behind {
     /// The key line named a blocker itself, or the list was interrupted. Items with a class tag in
     /// the same paragraph would be lost.
     NoList {
-        announced: bool,
+        deeper_than: Option<usize>,
+        /// Behind an announcement (`two of them:`) items without a tag count as well.
+        any: bool,
     },
     /// Items of the list under an empty key line.
     List(List),
@@ -187,6 +189,8 @@ struct List {
 struct Scan<'a> {
     rules: &'a ReportRules,
     prefixes: [&'a str; 3],
+    /// Their first letters; none for a prefix that is not looked for.
+    starts: [[Option<char>; 2]; 3],
     slots: [Slot<'a>; 3],
     items: Vec<Item<'a>>,
     too_many_items: bool,
@@ -207,9 +211,11 @@ impl<'a> Scan<'a> {
             true => (rules.verdict_prefix.as_str(), rules.blocker_prefix.as_str()),
             false => ("", ""),
         };
+        let prefixes = [ITERATION_PREFIX, verdict, blockers];
         Scan {
             rules,
-            prefixes: [ITERATION_PREFIX, verdict, blockers],
+            prefixes,
+            starts: prefixes.map(first_letters),
             slots: Default::default(),
             items: Vec::new(),
             too_many_items: false,
@@ -224,30 +230,26 @@ impl<'a> Scan<'a> {
             return self.blank();
         }
         let fenced = self.fence.covers(line);
-        let like_key = self.begins_like_a_key(line.text);
-        if !fenced && like_key && self.key(line) {
+        let may_be = self.may_be_key(line.text);
+        if !fenced && may_be.contains(&true) && self.key(line, may_be) {
             return;
         }
         if !fenced {
             self.item(line);
         }
-        for (slot, prefix) in self.slots.iter_mut().zip(self.prefixes).filter(|_| like_key) {
-            if slot.almost.is_none()
-                && !prefix.is_empty()
-                && text::almost_key_line(line.text, prefix)
-            {
+        for (index, slot) in self.slots.iter_mut().enumerate().filter(|(index, _)| may_be[*index]) {
+            let is_open = slot.first.is_none() && slot.almost.is_none();
+            if is_open && text::almost_key_line(line.text, self.prefixes[index]) {
                 slot.almost = Some((line, fenced));
             }
         }
     }
 
-    /// A cheap look at the first letter: nearly all lines of a report end here.
-    fn begins_like_a_key(&self, line: &str) -> bool {
-        let Some(first) = line.chars().find(|c| c.is_alphanumeric()) else { return false };
-        let same = |prefix: &&str| {
-            prefix.chars().next().is_some_and(|c| c.to_lowercase().eq(first.to_lowercase()))
-        };
-        first.is_ascii_digit() || self.prefixes.iter().any(same)
+    /// A cheap look at the first two letters: nearly all lines of a report end here.
+    fn may_be_key(&self, line: &str) -> [bool; 3] {
+        let found = first_letters(line);
+        let is_numbered = found[0].is_some_and(|c| c.is_ascii_digit());
+        self.starts.map(|start| start[0].is_some() && (start == found || is_numbered))
     }
 
     fn blank(&mut self) {
@@ -258,11 +260,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn key(&mut self, line: Line<'a>) -> bool {
-        for (index, prefix) in self.prefixes.into_iter().enumerate() {
-            if prefix.is_empty() {
-                continue;
-            }
+    fn key(&mut self, line: Line<'a>, may_be: [bool; 3]) -> bool {
+        for (index, prefix) in
+            self.prefixes.into_iter().enumerate().filter(|(index, _)| may_be[*index])
+        {
             let Some(key) = text::key_line(line.text, prefix) else { continue };
             self.behind = Behind::Nothing;
             let slot = &mut self.slots[index];
@@ -276,7 +277,7 @@ impl<'a> Scan<'a> {
                 let deeper_than = key.is_item.then_some(key.indent);
                 self.behind = match key.value {
                     "" => Behind::List(List { deeper_than, item_indent: None, after_blank: false }),
-                    value => Behind::NoList { announced: value.ends_with(text::is_colon) },
+                    value => Behind::NoList { deeper_than, any: value.ends_with(text::is_colon) },
                 };
             }
             return true;
@@ -294,13 +295,16 @@ impl<'a> Scan<'a> {
         let item = text::list_item(line.text);
         match &mut self.behind {
             Behind::Nothing => {}
-            Behind::NoList { announced } => match item {
-                Some((_, body)) if *announced || split_tag(body, self.rules).0.is_some() => {
+            Behind::NoList { deeper_than, any } => match item {
+                Some((indent, _)) if deeper_than.is_some_and(|outer| indent <= outer) => {
+                    self.behind = Behind::Nothing;
+                }
+                Some((_, body)) if *any || split_tag(body, self.rules).0.is_some() => {
                     self.second_list.get_or_insert(place(line, 0));
                     self.behind = Behind::Nothing;
                 }
                 Some(_) => {}
-                None if is_prose(line.text) => {}
+                None if is_prose(line.text) => *any = false,
                 None => self.behind = Behind::Nothing,
             },
             Behind::List(list) => {
@@ -322,7 +326,8 @@ impl<'a> Scan<'a> {
                         }
                     }
                     (None, Some(_)) if !list.after_blank && is_prose(line.text) => {
-                        self.behind = Behind::NoList { announced: false };
+                        let deeper_than = list.deeper_than;
+                        self.behind = Behind::NoList { deeper_than, any: false };
                     }
                     _ => self.behind = Behind::Nothing,
                 }
@@ -339,6 +344,12 @@ impl<'a> Scan<'a> {
         let at = line.text.len() - line.text.trim_start().len();
         self.items.push(Item { place: place(line, at), text: body.into() });
     }
+}
+
+/// The first two letters or digits, ASCII ones in lower case.
+fn first_letters(text: &str) -> [Option<char>; 2] {
+    let mut letters = text.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase());
+    [letters.next(), letters.next()]
 }
 
 /// Neither a heading nor a table, a quotation or a rule.

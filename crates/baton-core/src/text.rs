@@ -213,11 +213,13 @@ pub fn shown(raw: &str, max: usize) -> String {
     out
 }
 
-/// As `shown`, but whole and with its line breaks and tabs.
+/// As `shown`, but whole and with its line breaks and tabs. An emoji keeps its presentation mark.
 pub fn escaped(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     for c in raw.chars() {
-        if matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c)) {
+        let is_presentation = c == '\u{fe0f}'
+            && out.ends_with(|before: char| !before.is_alphanumeric() && !before.is_ascii());
+        if matches!(c, '\n' | '\t') || is_presentation || !(c.is_control() || is_invisible(c)) {
             out.push(c);
         } else {
             // Writing to a String cannot fail.

@@ -1,15 +1,15 @@
 //! A blackboard on disk: finding it, opening it as it is, making a new one. Opening never writes.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use baton_core::config::Config;
 use baton_core::document::{Document, Value};
 use baton_core::id::{AgentName, Iteration, RESERVED};
 use baton_core::pack::{self, Agent, Files, Manifest, Pack};
 use baton_core::policy::{self, Outcome, Policy};
-use baton_core::problem::Problem;
+use baton_core::problem::{Problem, Severity, list};
 use baton_core::{plan, report, text};
 
 use crate::load::{self, Environment};
@@ -20,20 +20,22 @@ pub const FOLDER: &str = ".baton";
 /// A folder of the same layout that other tools make; opened in place.
 pub const FOREIGN_FOLDER: &str = "orchestrator";
 
-const POLICY_FILE: &str = "memory/verification_policy.json";
-const PROMPTS: &str = "memory/prompts";
-const CONFIG_FILE: &str = "baton.toml";
+pub(crate) const POLICY_FILE: &str = "memory/verification_policy.json";
+pub(crate) const PROMPTS: &str = "memory/prompts";
+pub(crate) const CONFIG_FILE: &str = "baton.toml";
+/// Where a pack that came from a folder is kept.
+pub(crate) const PACK_FOLDER: &str = "pack";
 /// Before the names of the pack's files, where the blackboard's own could be meant.
 const PACK_LABEL: &str = "the pack's ";
-/// Where a pack that is not built in is kept.
-const PACK_FOLDER: &str = "pack";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("there is no blackboard at {}: it has no `memory` folder", .0.display())]
+    #[error("there is no blackboard at {}: it has no `memory` folder with a plan, a history, a policy or prompts", .0.display())]
     NotABoard(PathBuf),
     #[error("{} is already a blackboard (`baton pack use` switches its pack)", .0.display())]
     Exists(PathBuf),
+    #[error("{} exists and is not an empty folder", .0.display())]
+    Occupied(PathBuf),
     #[error(
         "there is no pack `{name}`; built in are {known}; a folder with a `pack.toml` is a pack too"
     )]
@@ -67,15 +69,21 @@ pub struct Board {
     /// Whether the blackboard tells its pack itself; if not, its agents come from its prompts.
     pub is_own: bool,
     pub warnings: Vec<Problem>,
+    /// Whose prompts stand in the blackboard; the others are the pack's.
+    own_prompts: BTreeSet<AgentName>,
 }
 
-/// The blackboard that `start` or one of its parents holds.
+/// The blackboard of `start` or of the nearest parent that has one. A `.baton` ends the search even
+/// if it is damaged: another project's blackboard further up is not what was meant.
 pub fn find(start: &Path) -> Option<PathBuf> {
     start.ancestors().find_map(|folder| {
-        [FOLDER, FOREIGN_FOLDER]
-            .into_iter()
-            .map(|name| folder.join(name))
-            .find(|path| is_board(path))
+        let own = folder.join(FOLDER);
+        let foreign = folder.join(FOREIGN_FOLDER);
+        if own.symlink_metadata().is_ok() {
+            Some(own)
+        } else {
+            is_board(&foreign).then_some(foreign)
+        }
     })
 }
 
@@ -100,15 +108,15 @@ impl Board {
         let config_file = root.join(CONFIG_FILE);
         let (config, mut warnings) = load::config(environment, Some(&config_file))?;
         let own_policy = own_policy(root)?;
-        let own_prompts = own_prompts(root)?;
+        let prompts = own_prompts(root)?;
         let is_own = config_file.exists() && config.pack.is_some();
         let (files, language) = if is_own {
             let name = config.pack.as_deref().unwrap_or(builtin::DEFAULT_PACK);
             let language =
                 config.lang.clone().unwrap_or_else(|| builtin::DEFAULT_LANGUAGE.to_owned());
-            (pack_files(name, Some(root))?, language)
+            (board_pack_files(name, root)?, language)
         } else {
-            let choice = guess(&own_prompts, own_policy.as_ref());
+            let choice = guess(&prompts, own_policy.as_ref());
             let message = format!(
                 "the blackboard names no pack: what it leaves open comes from {}",
                 choice.source
@@ -116,9 +124,14 @@ impl Board {
             warnings.push(Problem::warning("board-pack-guessed", message));
             (choice.files, choice.language)
         };
-        let pack = laid_over(&files, &language, own_policy, own_prompts, is_own)
-            .map_err(Error::Invalid)?;
-        Ok(Board { root: root.to_owned(), config, pack, is_own, warnings })
+        let own_prompts = prompts.keys().cloned().collect();
+        let pack =
+            laid_over(&files, &language, own_policy, prompts, is_own).map_err(|mut problems| {
+                // Where the rest came from explains why something is missing in it.
+                problems.extend(warnings.iter().cloned());
+                Error::Invalid(problems)
+            })?;
+        Ok(Board { root: root.to_owned(), config, pack, is_own, warnings, own_prompts })
     }
 
     pub fn plan_file(&self) -> PathBuf {
@@ -136,10 +149,18 @@ impl Board {
     /// Whether a task may get the final status, as far as the newest reports tell.
     pub fn finality(&self) -> plan::Finality {
         finality(&self.pack, |agent| {
-            let bytes = load::bytes(&self.report_file(agent), report::MAX_BYTES).ok()?;
+            let bytes = match load::bytes(&self.report_file(agent), report::MAX_BYTES) {
+                Ok(bytes) => bytes,
+                Err(load::Error::Missing(_)) => return Newest::None,
+                Err(_) => return Newest::Unreadable,
+            };
             let expected = report::Expected { agent: agent.clone(), iteration: None };
-            let report = report::read(&bytes, &self.pack.policy.report_rules, &expected).ok()?;
-            Some((report.iteration, report.verdict.map(|verdict| verdict.outcome)))
+            match report::read(&bytes, &self.pack.policy.report_rules, &expected) {
+                Ok(report) => {
+                    Newest::Of(report.iteration, report.verdict.map(|verdict| verdict.outcome))
+                }
+                Err(_) => Newest::Unreadable,
+            }
         })
     }
 
@@ -148,10 +169,13 @@ impl Board {
     pub fn prompt_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (name, prompt) in &self.pack.prompts {
-            let file = format!("{PROMPTS}/{}", pack::prompt_file(name));
+            let file = match self.own_prompts.contains(name) {
+                true => format!("{PROMPTS}/{}", pack::prompt_file(name)),
+                false => format!("{PACK_LABEL}{}", pack::prompt_file(name)),
+            };
             for mut problem in self.pack.prompt_problems(name, prompt) {
                 if !self.is_own {
-                    problem.severity = baton_core::problem::Severity::Warning;
+                    problem.severity = Severity::Warning;
                 }
                 problems.push(problem.in_file(&file));
             }
@@ -160,46 +184,89 @@ impl Board {
     }
 }
 
-/// The rule of the final status, over the newest report of each agent.
-pub fn finality(
-    pack: &Pack,
-    newest: impl Fn(&AgentName) -> Option<(Iteration, Option<Outcome>)>,
-) -> plan::Finality {
+/// The newest report of an agent, as far as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Newest {
+    None,
+    /// It is there, but nobody can say what it says.
+    Unreadable,
+    Of(Iteration, Option<Outcome>),
+}
+
+/// The rule of the final status: the newest report of the verifying agents passed, and no agent
+/// that writes reported after it. What cannot be read counts against it.
+pub fn finality(pack: &Pack, newest: impl Fn(&AgentName) -> Newest) -> plan::Finality {
+    let refused = |why: String| plan::Finality::Refused(why);
     let verifiers = &pack.policy.plan.verified_by;
-    let passes = verifiers.iter().filter_map(|agent| match newest(agent)? {
-        (iteration, Some(Outcome::Pass)) => Some((agent, iteration)),
-        _ => None,
-    });
-    let Some((verifier, passed)) = passes.max_by_key(|(_, iteration)| *iteration) else {
-        let who = baton_core::problem::list(verifiers);
-        return plan::Finality::Refused(format!("no newest report of {who} passed"));
+    let writers = pack.manifest.agents.iter().filter(|agent| agent.writes).map(|agent| &agent.name);
+    let mut last: Option<(Iteration, &AgentName, bool)> = None;
+    for agent in verifiers.iter().chain(writers.clone()) {
+        match newest(agent) {
+            Newest::Unreadable => {
+                return refused(format!("the newest report of `{agent}` cannot be read"));
+            }
+            Newest::Of(iteration, outcome) if verifiers.contains(agent) => {
+                let passed = outcome == Some(Outcome::Pass);
+                // Of two in one iteration, the one that did not pass counts.
+                if last.is_none_or(|(old, _, old_passed)| (iteration, !passed) > (old, !old_passed))
+                {
+                    last = Some((iteration, agent, passed));
+                }
+            }
+            Newest::Of(..) | Newest::None => {}
+        }
+    }
+    let Some((passed_in, verifier, passed)) = last else {
+        return refused(format!("there is no report of {}", list(verifiers)));
     };
-    let writers =
-        pack.manifest.agents.iter().filter(|agent| agent.writes && agent.name != *verifier);
-    let later = writers.filter_map(|agent| Some((&agent.name, newest(&agent.name)?.0)));
-    match later.filter(|(_, iteration)| *iteration > passed).max_by_key(|(_, iteration)| *iteration)
-    {
-        Some((writer, iteration)) => plan::Finality::Refused(format!(
-            "`{verifier}` passed in iteration {passed}, but `{writer}` wrote after it, in iteration {iteration}"
-        )),
-        None => plan::Finality::Allowed,
+    if !passed {
+        return refused(format!(
+            "the newest report of {} did not pass: `{verifier}`, iteration {passed_in}",
+            list(verifiers)
+        ));
+    }
+    for writer in writers.filter(|writer| *writer != verifier) {
+        if let Newest::Of(wrote_in, _) = newest(writer)
+            && wrote_in > passed_in
+        {
+            return refused(format!(
+                "`{verifier}` passed in iteration {passed_in}, but `{writer}` wrote after it, in iteration {wrote_in}"
+            ));
+        }
+    }
+    plan::Finality::Allowed
+}
+
+/// The files of a pack: built in, or a folder that a person named.
+pub fn pack_files(name: &str) -> Result<Files, Error> {
+    let folder = Path::new(name);
+    match builtin::files(name) {
+        Some(files) => Ok(files),
+        None if folder.join(pack::MANIFEST).is_file() => Ok(load::pack_folder(folder)?),
+        None => Err(no_pack(name)),
     }
 }
 
-/// The files of a pack by name (built in, or kept in the blackboard) or by folder.
-pub fn pack_files(name: &str, board: Option<&Path>) -> Result<Files, Error> {
-    if let Some(files) = builtin::files(name) {
-        return Ok(files);
+/// The files of a blackboard's pack: kept in it, or built in. A name in a project's file never
+/// leads to a folder elsewhere.
+pub(crate) fn board_pack_files(name: &str, root: &Path) -> Result<Files, Error> {
+    let kept = root.join(PACK_FOLDER);
+    if kept.join(pack::MANIFEST).is_file() {
+        let files = load::pack_folder(&kept)?;
+        if Manifest::read(&files).is_ok_and(|manifest| manifest.name == name) {
+            return Ok(files);
+        }
     }
-    let kept = board
-        .map(|root| root.join(PACK_FOLDER))
-        .filter(|folder| folder.join(pack::MANIFEST).exists());
-    let folder = kept.unwrap_or_else(|| PathBuf::from(name));
-    if !folder.join(pack::MANIFEST).is_file() {
-        let known = builtin::names().join(", ");
-        return Err(Error::NoPack { name: text::shown(name, 60), known });
-    }
-    Ok(load::pack_folder(&folder)?)
+    builtin::files(name).ok_or_else(|| no_pack(name))
+}
+
+/// The files of the pack that an opened blackboard uses, without what it lays over them.
+pub fn own_pack_files(board: &Board) -> Result<Files, Error> {
+    board_pack_files(&board.pack.manifest.name, &board.root)
+}
+
+fn no_pack(name: &str) -> Error {
+    Error::NoPack { name: text::shown(name, 60), known: builtin::names().join(", ") }
 }
 
 /// A policy file of its own, without a blackboard: the built-in pack that has its agents supplies
@@ -224,22 +291,43 @@ fn json(path: &Path, name: &str) -> Result<Document, Error> {
 }
 
 fn own_policy(root: &Path) -> Result<Option<Document>, Error> {
-    let path = root.join(POLICY_FILE);
-    if !path.exists() {
-        return Ok(None);
+    match json(&root.join(POLICY_FILE), POLICY_FILE) {
+        Ok(document) => Ok(Some(document)),
+        Err(Error::Load(load::Error::Missing(_))) => Ok(None),
+        Err(error) => Err(error),
     }
-    json(&path, POLICY_FILE).map(Some)
 }
 
 fn own_prompts(root: &Path) -> Result<BTreeMap<AgentName, String>, Error> {
     let mut prompts = BTreeMap::new();
-    let Ok(entries) = fs::read_dir(root.join(PROMPTS)) else { return Ok(prompts) };
-    for entry in entries.flatten() {
-        let file = entry.file_name();
-        let Some(agent) = file.to_str().and_then(pack::prompt_agent) else { continue };
-        prompts.insert(agent, load::text(&entry.path(), load::SMALL)?);
+    for path in prompt_files(root)? {
+        let agent = path.file_name().and_then(|name| name.to_str()).and_then(pack::prompt_agent);
+        if let Some(agent) = agent {
+            prompts.insert(agent, load::text(&path, load::SMALL)?);
+        }
     }
     Ok(prompts)
+}
+
+/// The prompts of a blackboard, by name; only a missing folder has none.
+pub(crate) fn prompt_files(root: &Path) -> Result<Vec<PathBuf>, Error> {
+    let folder = root.join(PROMPTS);
+    let failed = |source: io::Error| load::Error::Io { path: folder.clone(), source };
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error).into()),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.and_then(pack::prompt_agent).is_some() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The built-in pack and language that fit a blackboard which does not tell.
@@ -250,47 +338,52 @@ struct Guess {
     source: String,
 }
 
+/// By the agents that the policy holds to its rules, else by the prompts; the pack that has most
+/// of them.
 fn guess(prompts: &BTreeMap<AgentName, String>, own: Option<&Document>) -> Guess {
-    let mut agents: Vec<&str> =
-        prompts.keys().map(AgentName::as_str).filter(|name| !RESERVED.contains(name)).collect();
-    if agents.is_empty()
-        && let Some(document) = own
-        && let Value::Array(items) = &document.nearest_node("report_rules.apply_to").value
-    {
-        agents = items
+    let node = |path: &str| own.map(|document| &document.nearest_node(path).value);
+    let mut agents: Vec<&str> = match node("report_rules.apply_to") {
+        Some(Value::Array(items)) => items
             .iter()
             .filter_map(|item| match &item.value {
                 Value::String(name) => Some(name.as_str()),
                 _ => None,
             })
-            .collect();
-    }
-    let has_all = |manifest: &Manifest| {
-        agents.iter().all(|name| manifest.agents.iter().any(|own| own.name == *name))
+            .collect(),
+        _ => Vec::new(),
     };
-    let prefix =
-        own.map(|document| match &document.nearest_node("report_rules.verdict_prefix").value {
-            Value::String(prefix) => prefix.clone(),
-            _ => String::new(),
-        });
+    if agents.is_empty() {
+        agents = prompts.keys().filter(|name| is_agent(name)).map(AgentName::as_str).collect();
+    }
+    let shared = |manifest: &Manifest| {
+        agents.iter().filter(|name| manifest.agents.iter().any(|own| own.name == **name)).count()
+    };
     let is_wide = |text: &str| text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c));
-    let wide = match prefix.as_deref() {
-        Some(prefix) if !prefix.is_empty() => is_wide(prefix),
+    let wide = match node("report_rules.verdict_prefix") {
+        Some(Value::String(prefix)) if !prefix.is_empty() => is_wide(prefix),
         _ => prompts.values().any(|prompt| is_wide(prompt)),
     };
     let language = if wide { "zh" } else { builtin::DEFAULT_LANGUAGE }.to_owned();
-    match builtin::packs().into_iter().find(|(manifest, _)| has_all(manifest)) {
+    // Of equals the first wins, which is the default pack.
+    let best = builtin::packs().into_iter().rev().max_by_key(|(manifest, _)| shared(manifest));
+    match best.filter(|(manifest, _)| agents.is_empty() || shared(manifest) > 0) {
         Some((manifest, files)) => {
-            let source =
-                format!("the built-in pack {} ({language}), which has its agents", manifest.name);
+            let source = format!("the built-in pack {} ({language})", manifest.name);
             Guess { files, language, source }
         }
         None => {
-            let names = baton_core::problem::list(&agents);
-            let source = format!("nowhere (no built-in pack has all of {names})");
+            let source = format!("nowhere (no built-in pack has any of {})", list(&agents));
             Guess { files: Files::new(), language, source }
         }
     }
+}
+
+/// Whether a prompt's name is an agent's, and not MAIN's or a variant of it (`MAIN_NOVEL`).
+fn is_agent(name: &AgentName) -> bool {
+    !RESERVED.iter().any(|word| {
+        let rest = name.as_str().strip_prefix(word);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    })
 }
 
 /// The pack under the blackboard's own policy and prompts.
@@ -321,7 +414,7 @@ fn laid_over(
         if !problems.is_empty() {
             return Err(problems);
         }
-    } else if !own_prompts.is_empty() {
+    } else if own_prompts.keys().any(is_agent) {
         pack.manifest.agents = agents_of(&own_prompts, &pack.manifest.agents);
     }
     let names = pack.manifest.prompt_names();
@@ -352,13 +445,15 @@ fn nameless_pack(language: &str, policy: Policy) -> Pack {
 /// The agents that a blackboard's prompts name, as the pack knows them. One that the pack does not
 /// know may write: a pass is then never counted too long.
 fn agents_of(prompts: &BTreeMap<AgentName, String>, known: &[Agent]) -> Vec<Agent> {
-    let has_prompt = |name: &AgentName| prompts.contains_key(name);
-    let is_new = |name: &&AgentName| {
-        !RESERVED.contains(&name.as_str()) && !known.iter().any(|agent| agent.name == **name)
-    };
+    let is_new =
+        |name: &&AgentName| is_agent(name) && !known.iter().any(|agent| agent.name == **name);
     let new = prompts.keys().filter(is_new);
-    let new = new.map(|name| Agent { name: name.clone(), role: String::new(), writes: true });
-    known.iter().filter(|agent| has_prompt(&agent.name)).cloned().chain(new).collect()
+    let new = new.map(|name| Agent {
+        name: name.clone(),
+        role: "of this blackboard".to_owned(),
+        writes: true,
+    });
+    known.iter().filter(|agent| prompts.contains_key(&agent.name)).cloned().chain(new).collect()
 }
 
 /// What `init` was asked for.
@@ -373,12 +468,14 @@ pub struct NewBoard<'a> {
 impl NewBoard<'_> {
     /// Makes the blackboard, whole or not at all.
     pub fn create(&self) -> Result<Pack, Error> {
-        if self.root.exists()
-            && fs::read_dir(self.root).map_or(true, |mut entries| entries.next().is_some())
-        {
+        if is_board(self.root) {
             return Err(Error::Exists(self.root.to_owned()));
         }
-        let files = pack_files(self.pack, None)?;
+        let is_empty = || fs::read_dir(self.root).is_ok_and(|mut entries| entries.next().is_none());
+        if self.root.symlink_metadata().is_ok() && !is_empty() {
+            return Err(Error::Occupied(self.root.to_owned()));
+        }
+        let files = pack_files(self.pack)?;
         let pack = Pack::read(&files, self.language).map_err(Error::Invalid)?;
         let mut written: Vec<(PathBuf, Vec<u8>)> = pack_owned(&pack);
         let mut add = |name: &str, text: String| written.push((name.into(), text.into_bytes()));
@@ -386,10 +483,8 @@ impl NewBoard<'_> {
         add("memory/dev_plan.md", pack.dev_plan.clone());
         add("memory/project_history.md", String::new());
         add(CONFIG_FILE, config_text(&pack));
-        if builtin::files(&pack.manifest.name).is_none() {
-            for (name, text) in &files {
-                add(&format!("{PACK_FOLDER}/{name}"), text.clone());
-            }
+        for (name, text) in kept_files(self.pack, &files) {
+            add(&format!("{PACK_FOLDER}/{name}"), text.clone());
         }
         let agents = pack
             .manifest
@@ -404,8 +499,17 @@ impl NewBoard<'_> {
     }
 }
 
+/// A pack that came from a folder is kept whole in the blackboard, whatever its name.
+pub(crate) fn kept_files<'f>(
+    name: &str,
+    files: &'f Files,
+) -> impl Iterator<Item = (&'f String, &'f String)> {
+    let is_kept = builtin::files(name).is_none();
+    files.iter().filter(move |_| is_kept)
+}
+
 /// The files of a blackboard that come from its pack: what `pack use` exchanges.
-fn pack_owned(pack: &Pack) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn pack_owned(pack: &Pack) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = vec![(PathBuf::from(POLICY_FILE), pack.policy.render().into_bytes())];
     for (name, prompt) in &pack.prompts {
         let path = Path::new(PROMPTS).join(pack::prompt_file(name));
@@ -414,129 +518,10 @@ fn pack_owned(pack: &Pack) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-fn config_text(pack: &Pack) -> String {
+pub(crate) fn config_text(pack: &Pack) -> String {
     format!(
         "# Configuration of this blackboard; `baton schema config` describes every key.\n\
          pack = \"{}\"\nlang = \"{}\"\n",
         pack.manifest.name, pack.language
     )
-}
-
-/// What `pack use` did.
-#[derive(Debug)]
-pub struct Switched {
-    pub pack: Pack,
-    /// Files that a person had changed, and where they are kept.
-    pub aside: Vec<(PathBuf, PathBuf)>,
-}
-
-impl Board {
-    /// Exchanges the pack's files. What a person changed is moved aside, never lost; the plan, the
-    /// history and the reports stay as they are.
-    pub fn use_pack(&self, name: &str, language: &str, label: &str) -> Result<Switched, Error> {
-        let files = pack_files(name, None)?;
-        let pack = Pack::read(&files, language).map_err(Error::Invalid)?;
-        let old = pack_files(&self.pack.manifest.name, Some(&self.root))
-            .ok()
-            .and_then(|files| Pack::read(&files, &self.pack.language).ok());
-        let unchanged: BTreeMap<PathBuf, Vec<u8>> = old.iter().flat_map(pack_owned).collect();
-        let mut aside = Vec::new();
-        let folder = Path::new("memory/aside").join(label);
-        for path in self.pack_files_on_disk() {
-            let full = self.root.join(&path);
-            let content = load::bytes(&full, load::SMALL)?;
-            if unchanged.get(&path) != Some(&content) {
-                let kept = folder.join(path.strip_prefix("memory").unwrap_or(&path));
-                store::write_new(&self.root.join(&kept), &content)?;
-                aside.push((path, kept));
-            }
-        }
-        // Everything worth keeping is on disk twice now; the exchange itself may be interrupted and
-        // run again.
-        let new = pack_owned(&pack);
-        for path in self.pack_files_on_disk() {
-            if !new.iter().any(|(own, _)| *own == path) {
-                store::remove(&self.root.join(path))?;
-            }
-        }
-        for (path, content) in &new {
-            store::write_new(&self.root.join(path), content)?;
-        }
-        let kept_pack = self.root.join(PACK_FOLDER);
-        store::remove_folder(&kept_pack)?;
-        if builtin::files(&pack.manifest.name).is_none() {
-            let files: Vec<(PathBuf, Vec<u8>)> =
-                files.iter().map(|(name, text)| (name.into(), text.clone().into_bytes())).collect();
-            store::create_folder(&kept_pack, &files, &[])?;
-        }
-        self.record_pack(&pack)?;
-        Ok(Switched { pack, aside })
-    }
-
-    fn pack_files_on_disk(&self) -> Vec<PathBuf> {
-        let mut files = vec![PathBuf::from(POLICY_FILE)];
-        let entries = fs::read_dir(self.root.join(PROMPTS)).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut prompts: Vec<String> =
-            names.filter(|name| pack::prompt_agent(name).is_some()).collect();
-        prompts.sort();
-        files.extend(prompts.into_iter().map(|name| Path::new(PROMPTS).join(name)));
-        files.retain(|path| self.root.join(path).is_file());
-        files
-    }
-
-    /// Sets `pack` and `lang` in `baton.toml`, every other line as it is.
-    fn record_pack(&self, pack: &Pack) -> Result<(), Error> {
-        let path = self.root.join(CONFIG_FILE);
-        let old = match path.exists() {
-            true => load::text(&path, load::SMALL)?,
-            false => return Ok(store::write(&path, config_text(pack).as_bytes())?),
-        };
-        let is_own_key = |line: &str| {
-            line.split_once('=').is_some_and(|(key, _)| matches!(key.trim(), "pack" | "lang"))
-        };
-        // The two keys stand before the first table, or they would belong to it.
-        let top = old.lines().take_while(|line| !line.trim_start().starts_with('[')).count();
-        let kept =
-            old.lines().enumerate().filter(|(index, line)| *index >= top || !is_own_key(line));
-        let mut text = format!("pack = \"{}\"\nlang = \"{}\"\n", pack.manifest.name, pack.language);
-        for (_, line) in kept {
-            text.push_str(line);
-            text.push('\n');
-        }
-        Ok(store::write(&path, text.as_bytes())?)
-    }
-}
-
-/// Keeps a blackboard out of git without touching the project's own files: one line in
-/// `.git/info/exclude`. `None`: the project is not a git repository.
-pub fn exclude_from_git(board: &Path) -> Result<Option<PathBuf>, Error> {
-    let Ok(board) = fs::canonicalize(board) else { return Ok(None) };
-    let Some((top, git)) =
-        board.ancestors().skip(1).find_map(|folder| Some((folder, git_folder(folder)?)))
-    else {
-        return Ok(None);
-    };
-    let Some(inside) = board.strip_prefix(top).ok().and_then(Path::to_str) else { return Ok(None) };
-    let exclude = git.join("info/exclude");
-    store::ensure_line(&exclude, &format!("/{inside}/"))?;
-    Ok(Some(exclude))
-}
-
-/// The folder that holds `info/exclude`: of the main work tree, also for a linked one.
-fn git_folder(top: &Path) -> Option<PathBuf> {
-    let dot_git = top.join(".git");
-    let folder = match dot_git.is_dir() {
-        true => dot_git,
-        false => {
-            let text = load::text(&dot_git, 4096).ok()?;
-            top.join(text.strip_prefix("gitdir:")?.trim())
-        }
-    };
-    let common = match load::text(&folder.join("commondir"), 4096) {
-        Ok(text) => folder.join(text.trim()),
-        _ => folder,
-    };
-    // A file that calls itself `.git` may point anywhere; only what git made has these.
-    (common.join("HEAD").is_file() && common.join("objects").is_dir()).then_some(common)
 }

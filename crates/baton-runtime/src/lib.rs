@@ -4,4 +4,6 @@
 pub mod builtin;
 pub mod load;
 pub mod store;
+pub mod git;
 pub mod board;
+pub mod switch;

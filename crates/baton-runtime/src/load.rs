@@ -115,7 +115,10 @@ pub fn pack_folder(folder: &Path) -> Result<Files, Error> {
                         format!("the folder holds more than {PACK_FILES} files: is it a pack?");
                     return Err(Error::Invalid(vec![Problem::new("pack-too-many-files", message)]));
                 }
-                files.insert(name, text(&entry.path(), SMALL)?);
+                // A picture or an archive beside the texts is nobody's mistake.
+                if [".md", ".json", ".toml"].iter().any(|ending| name.ends_with(ending)) {
+                    files.insert(name, text(&entry.path(), SMALL)?);
+                }
             }
         }
     }
@@ -135,6 +138,12 @@ impl Environment {
 
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(std::ffi::OsStr::new(name))?.to_str().filter(|value| !value.is_empty())
+    }
+
+    /// A path, which need not be text.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        let value = self.variables.get(std::ffi::OsStr::new(name))?;
+        (!value.is_empty()).then(|| PathBuf::from(value))
     }
 
     pub fn is_set(&self, name: &str) -> bool {
@@ -207,9 +216,10 @@ fn variables(
             warnings.push(problem);
             continue;
         };
-        // A value that is not TOML by itself (a word) is a string.
+        // A value that is not TOML by itself (a word) is a string. A line break could set other keys.
         let quoted = serde_json::Value::from(value).to_string();
-        let document = Document::toml(&format!("{path} = {value}"))
+        let plain = if value.contains(['\n', '\r']) { &quoted } else { value };
+        let document = Document::toml(&format!("{path} = {plain}"))
             .or_else(|_| Document::toml(&format!("{path} = {quoted}")))
             .map_err(|problem| problem.in_file(format!("${name}")))?;
         let document = document.named(format!("${name}"));

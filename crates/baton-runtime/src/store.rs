@@ -3,7 +3,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+/// As any program makes a file; the umask takes away from it.
+const NEW_FILE: u32 = 0o666;
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
@@ -22,12 +26,10 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 /// Replaces a file's content, or makes the file. A link is followed, permissions are kept.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     let mut file = tempfile::Builder::new()
         .prefix(".baton-")
+        .permissions(fs::Permissions::from_mode(NEW_FILE))
         .tempfile_in(folder)
         .map_err(failed("write", path))?;
     file.write_all(content).map_err(failed("write", path))?;
@@ -46,8 +48,7 @@ pub fn create_folder(
     files: &[(PathBuf, Vec<u8>)],
     folders: &[PathBuf],
 ) -> Result<(), Error> {
-    let parent =
-        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = folder_of(path);
     fs::create_dir_all(parent).map_err(failed("create", parent))?;
     let draft = tempfile::Builder::new()
         .prefix(".baton-init-")
@@ -74,24 +75,6 @@ pub fn create_folder(
     sync_folder(parent)
 }
 
-/// Adds a line to a small text file unless it is there; makes the file where it is missing.
-pub fn ensure_line(path: &Path, line: &str) -> Result<bool, Error> {
-    let old = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(failed("read", path)(error)),
-    };
-    if old.lines().any(|own| own.trim() == line) {
-        return Ok(false);
-    }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed("create", folder))?;
-    }
-    let newline = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
-    write(path, format!("{old}{newline}{line}\n").as_bytes())?;
-    Ok(true)
-}
-
 /// As `write`, making the folder where it is missing.
 pub fn write_new(path: &Path, content: &[u8]) -> Result<(), Error> {
     if let Some(folder) = path.parent() {
@@ -104,12 +87,34 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     fs::remove_file(path).map_err(failed("remove", path))
 }
 
-/// Removes a folder of ours with everything in it; nothing there is no error.
-pub fn remove_folder(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
-        _ => Ok(()),
+/// Moves a folder of ours to a name that is free, in the same file system.
+pub fn move_folder(from: &Path, to: &Path) -> Result<(), Error> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(failed("create", folder))?;
     }
+    fs::rename(from, to).map_err(failed("move", from))?;
+    sync_folder(to.parent().unwrap_or(Path::new(".")))
+}
+
+/// Keeps other writers of a folder's files out for as long as it lives. The lock is the folder's
+/// own: a file that is replaced by a rename cannot hold one.
+#[derive(Debug)]
+pub struct FolderLock {
+    _handle: File,
+}
+
+impl FolderLock {
+    /// Waits until the folder of this file is free.
+    pub fn of_file(file: &Path) -> Result<FolderLock, Error> {
+        let folder = folder_of(file);
+        let handle = File::open(folder).map_err(failed("lock", folder))?;
+        handle.lock().map_err(failed("lock", folder))?;
+        Ok(FolderLock { _handle: handle })
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn sync_tree(folder: &Path) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use baton_runtime::load;
 use serde_json::json;
 
 use super::{Outcome, Place};
-use crate::reply::{Failure, Reply, rendered, table};
+use crate::reply::{Failure, Reply, counted, rendered, table};
 
 /// Agent CLIs that can run a stage.
 const AGENT_PROGRAMS: [&str; 4] = ["codex", "claude", "gemini", "opencode"];
@@ -27,6 +27,7 @@ pub(super) fn run(place: &Place) -> Outcome {
         vec![Finding { what: "baton", state: "ok", detail: env!("CARGO_PKG_VERSION").to_owned() }];
     let mut problems = String::new();
     let mut details = Vec::new();
+    let mut reason = None;
     match place.board_path() {
         None => findings.push(finding(
             "blackboard",
@@ -39,12 +40,14 @@ pub(super) fn run(place: &Place) -> Outcome {
                     problems.push_str(&rendered(warning, None));
                     problems.push('\n');
                 }
+                details.clone_from(&board.warnings);
                 findings.extend(board_findings(&board));
             }
             Err(error) => {
                 findings.push(finding("blackboard", "wrong", path.display().to_string()));
                 let failure = Failure::from(error);
-                details = failure.problems.clone();
+                details.clone_from(&failure.problems);
+                reason = Some(failure.message.clone());
                 problems.push_str(&failure.into_reply().errors);
             }
         },
@@ -61,8 +64,10 @@ pub(super) fn run(place: &Place) -> Outcome {
         .iter()
         .map(|finding| json!({ "what": finding.what, "state": finding.state, "detail": finding.detail }))
         .collect();
-    let mut reply =
-        Reply::new(table(&rows), json!({ "ok": !wrong, "findings": list, "problems": details }));
+    let mut reply = Reply::new(
+        table(&rows),
+        json!({ "ok": !wrong, "findings": list, "error": reason, "problems": details }),
+    );
     reply.errors = problems;
     reply.code = if wrong { crate::reply::USAGE } else { 0 };
     Ok(reply)
@@ -90,6 +95,7 @@ fn board_findings(board: &Board) -> Vec<Finding> {
     ];
     let rules = &board.pack.policy.plan;
     findings.push(match load::text(&board.plan_file(), plan::MAX_BYTES) {
+        Err(load::Error::Missing(_)) => finding("plan", "none", "not there yet"),
         Err(error) => finding("plan", "wrong", error.to_string()),
         Ok(text) => match Plan::read(&text, rules) {
             Err(problems) => {
@@ -102,11 +108,15 @@ fn board_findings(board: &Board) -> Vec<Finding> {
                 let counts = counts.iter().filter(|(_, count)| *count > 0);
                 let counts: Vec<String> =
                     counts.map(|(status, count)| format!("{count} {status}")).collect();
-                finding("plan", "ok", format!("{} tasks: {}", plan.tasks.len(), counts.join(", ")))
+                finding(
+                    "plan",
+                    "ok",
+                    format!("{}: {}", counted(plan.tasks.len(), "task"), counts.join(", ")),
+                )
             }
         },
     });
-    findings.push(match load::text(&board.history_file(), 1 << 30) {
+    findings.push(match load::text(&board.history_file(), 256 << 20) {
         Err(load::Error::Missing(_)) => finding("history", "none", "not there yet"),
         Err(error) => finding("history", "wrong", error.to_string()),
         Ok(text) => {

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton_core::history::{self, Block, Placed};
-use baton_core::text;
+use baton_core::history::{self, Kind, Placed};
 use baton_runtime::load;
 use serde_json::json;
 
@@ -12,7 +11,7 @@ use crate::args::HistoryShowArgs;
 use crate::reply::{Failure, Reply, counted};
 
 /// A history grows for years; this is only a guard against a wrong file.
-const MAX_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 256 << 20;
 
 pub(super) fn show(place: &Place, args: &HistoryShowArgs) -> Outcome {
     let (_, source) = open(place, args.file.clone())?;
@@ -23,25 +22,24 @@ pub(super) fn show(place: &Place, args: &HistoryShowArgs) -> Outcome {
     let shown = &wanted[skipped..];
     let mut out = String::new();
     for placed in shown {
-        out.push_str(text::escaped(placed.source).trim_end());
+        out.push_str(placed.source.replace("\r\n", "\n").trim_end());
         out.push_str("\n\n");
     }
     if shown.is_empty() {
         out.push_str("no entries yet\n");
     }
-    let entries: Vec<_> = shown.iter().map(|placed| placed.block()).collect();
+    let entries: Vec<_> =
+        shown.iter().filter(|_| place.json).map(|placed| placed.block()).collect();
     Ok(Reply::new(out, json!({ "ok": true, "entries": entries, "skipped": skipped })))
 }
 
 pub(super) fn check(place: &Place, file: Option<PathBuf>) -> Outcome {
     let (name, source) = open(place, file)?;
     let blocks = history::read(&source);
-    let parsed: Vec<Block<'_>> = blocks.iter().map(Placed::block).collect();
-    let count =
-        |wanted: fn(&Block<'_>) -> bool| parsed.iter().filter(|block| wanted(block)).count();
-    let goals = count(|block| matches!(block, Block::TaskGoal { .. }));
-    let iterations = count(|block| matches!(block, Block::Iteration { .. }));
-    let decisions = count(|block| matches!(block, Block::UserDecision { .. }));
+    let count = |kind: Kind| blocks.iter().filter(|placed| placed.kind() == kind).count();
+    let goals = count(Kind::TaskGoal);
+    let iterations = count(Kind::Iteration);
+    let decisions = count(Kind::UserDecision);
     let milestones = blocks.iter().filter(|placed| placed.is_milestone()).count();
     let text = format!(
         "ok: {name}: {} ({}), {}, {}\n",
@@ -68,5 +66,6 @@ fn open(place: &Place, file: Option<PathBuf>) -> Result<(String, String), Failur
         None => place.board()?.history_file(),
     };
     let name = path.strip_prefix(&place.folder).unwrap_or(&path).display().to_string();
-    Ok((name, load::text(&path, MAX_BYTES)?))
+    let text = load::text(&path, MAX_BYTES).map_err(|error| Failure::unreadable(&name, error))?;
+    Ok((name, text))
 }

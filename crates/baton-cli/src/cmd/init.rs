@@ -1,7 +1,8 @@
 //! `baton init`
 
+use baton_core::problem::Problem;
 use baton_runtime::board::{self, NewBoard};
-use baton_runtime::builtin;
+use baton_runtime::{builtin, git, load};
 use serde_json::json;
 
 use super::{Outcome, Place};
@@ -20,10 +21,19 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
             "`baton doctor` shows what was found; to make a second one, say `--blackboard .baton`",
         ));
     }
-    let pack = args.pack.as_deref().unwrap_or(builtin::DEFAULT_PACK);
-    let language = args.lang.as_deref().unwrap_or(builtin::DEFAULT_LANGUAGE);
+    let (config, _) = load::config(&place.environment, None)?;
+    let pack = args.pack.as_deref().or(config.pack.as_deref()).unwrap_or(builtin::DEFAULT_PACK);
+    let language =
+        args.lang.as_deref().or(config.lang.as_deref()).unwrap_or(builtin::DEFAULT_LANGUAGE);
     let made = NewBoard { root: &root, pack, language }.create()?;
-    let excluded = board::exclude_from_git(&root)?;
+    // The blackboard is made; that git may show it is worth a word, not a failure.
+    let (excluded, warnings) = match git::exclude(&root) {
+        Ok(excluded) => (excluded, Vec::new()),
+        Err(error) => {
+            let message = format!("the blackboard is made, but not kept out of git: {error}");
+            (None, vec![Problem::warning("git-exclude", message)])
+        }
+    };
     let shown = root.strip_prefix(&place.folder).unwrap_or(&root).display().to_string();
     let mut text = format!("made {shown}: pack {} ({})\n", made.manifest.name, made.language);
     for agent in &made.manifest.agents {
@@ -41,5 +51,5 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
         "agents": made.manifest.agents,
         "git_exclude": excluded.map(|path| path.display().to_string()),
     });
-    Ok(Reply::new(text, json))
+    Ok(Reply::new(text, json).with_warnings(&warnings))
 }

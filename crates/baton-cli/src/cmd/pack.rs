@@ -6,8 +6,7 @@ use baton_core::id::AgentName;
 use baton_core::pack::{self, Pack};
 use baton_core::problem::Problem;
 use baton_core::tokens;
-use baton_runtime::board::{self, Board};
-use baton_runtime::builtin;
+use baton_runtime::{board, builtin, switch};
 use serde_json::json;
 
 use super::{Outcome, Place};
@@ -93,13 +92,13 @@ pub(super) fn show(place: &Place, args: &PackShowArgs) -> Outcome {
 /// The one that was named, or the blackboard's; in the language that was named, or in its own.
 fn shown_pack(place: &Place, args: &PackShowArgs) -> Result<Pack, Failure> {
     let (files, language) = match &args.pack {
-        Some(name) => (board::pack_files(name, None)?, builtin::DEFAULT_LANGUAGE.to_owned()),
+        Some(name) => (board::pack_files(name)?, builtin::DEFAULT_LANGUAGE.to_owned()),
         None => {
             let board = place.board()?;
             if args.lang.as_ref().is_none_or(|language| *language == board.pack.language) {
                 return Ok(board.pack);
             }
-            (board::pack_files(&board.pack.manifest.name, Some(&board.root))?, board.pack.language)
+            (board::own_pack_files(&board)?, board.pack.language)
         }
     };
     let language = args.lang.as_ref().unwrap_or(&language);
@@ -122,7 +121,7 @@ fn prompt(pack: &Pack, name: &str) -> Outcome {
 
 pub(super) fn check(place: &Place, pack: Option<&str>) -> Outcome {
     let (what, problems) = match pack {
-        Some(name) => (name.to_owned(), pack::check(&board::pack_files(name, None)?)),
+        Some(name) => (name.to_owned(), pack::check(&board::pack_files(name)?)),
         None => {
             let board = place.board()?;
             let mut problems = board.warnings.clone();
@@ -149,15 +148,10 @@ pub(super) fn check(place: &Place, pack: Option<&str>) -> Outcome {
 }
 
 pub(super) fn switch(place: &Place, name: &str, language: Option<&str>) -> Outcome {
-    let board: Board = place.board()?;
-    let language = language.unwrap_or(&board.pack.language);
-    let switched = board.use_pack(
-        name,
-        language,
-        &format!("{}-{}", board.pack.manifest.name, board.pack.language),
-    )?;
+    let Some(root) = place.board_path() else { return Err(place.no_board()) };
+    let switched = switch::use_pack(&root, name, language, &place.environment)?;
     let (name, language) = (&switched.pack.manifest.name, &switched.pack.language);
-    let mut text = format!("{} now uses the pack {name} ({language})\n", board.root.display());
+    let mut text = format!("{} now uses the pack {name} ({language})\n", root.display());
     for (from, to) in &switched.aside {
         text.push_str(&format!(
             "  {} had been changed: kept as {}\n",

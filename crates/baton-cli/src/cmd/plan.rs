@@ -10,7 +10,7 @@ use similar::TextDiff;
 use super::rules::{self, Rules};
 use super::{Outcome, Place};
 use crate::args::{PlanApplyArgs, PlanArgs};
-use crate::reply::{Failure, PROTOCOL, Reply, USAGE, counted, table};
+use crate::reply::{Failure, PROTOCOL, Reply, counted, table};
 
 pub(super) fn check(place: &Place, args: &PlanArgs) -> Outcome {
     let opened = open(place, args)?;
@@ -51,12 +51,19 @@ pub(super) fn check(place: &Place, args: &PlanArgs) -> Outcome {
 }
 
 pub(super) fn apply(place: &Place, args: &PlanApplyArgs) -> Outcome {
+    let statements = load::text(Path::new("-"), load::SMALL)
+        .map_err(|error| Failure::unreadable("statements", error))?;
+    let path = path(place, &args.plan)?;
+    // From reading to writing nobody else may change the plan.
+    let _lock = store::FolderLock::of_file(&path)?;
     let opened = open(place, &args.plan)?;
-    let statements = load::text(Path::new("-"), load::SMALL)?;
-    let finality = match &opened.rules.board {
-        Some(board) => board.finality(),
-        None => Finality::Refused("no blackboard here holds a passing report".to_owned()),
-    };
+    let finality =
+        match opened.rules.board.as_ref().filter(|board| place.belongs(&opened.path, board)) {
+            Some(board) => board.finality(),
+            None => Finality::Refused(
+                "the plan lies in no blackboard whose reports could grant it".to_owned(),
+            ),
+        };
     let applied = parse_statements(&statements)
         .and_then(|parsed| opened.plan.updated(&parsed, &opened.rules.policy.plan, &finality))
         .map_err(|problems| {
@@ -66,23 +73,16 @@ pub(super) fn apply(place: &Place, args: &PlanApplyArgs) -> Outcome {
     let old = opened.plan.text();
     let new = applied.plan.text();
     if !args.dry_run && old != new {
-        // Somebody may have saved the file while the statements were being written.
-        let now = load::text(&opened.path, plan::MAX_BYTES)?;
-        if now != old {
-            let message = format!(
-                "{} was changed by somebody else meanwhile; nothing was written",
-                opened.name
-            );
-            return Err(Failure::new(USAGE, message).hint("run it again"));
-        }
         store::write(&opened.path, new.as_bytes())?;
     }
-    let diff = TextDiff::from_lines(old, new);
+    // A carriage return at a line's end is not worth showing.
+    let lines = |text: &str| text.replace("\r\n", "\n");
+    let (shown_old, shown_new) = (lines(old), lines(new));
+    let diff = TextDiff::from_lines(&shown_old, &shown_new);
     let diff = diff.unified_diff().context_radius(1).header(&opened.name, &opened.name).to_string();
     let summary = if old == new { "nothing to change".to_owned() } else { applied.summary() };
     let written = if args.dry_run { "would change" } else { "changed" };
-    let text =
-        format!("{}{written} {}: {summary}\n", baton_core::text::escaped(&diff), opened.name);
+    let text = format!("{}{written} {}: {summary}\n", diff, opened.name);
     let json = json!({
         "ok": true,
         "written": !args.dry_run && old != new,
@@ -102,13 +102,18 @@ struct Opened {
     rules: Rules,
 }
 
+fn path(place: &Place, args: &PlanArgs) -> Result<PathBuf, Failure> {
+    match &args.file {
+        Some(file) => Ok(file.clone()),
+        None => Ok(place.board()?.plan_file()),
+    }
+}
+
 fn open(place: &Place, args: &PlanArgs) -> Result<Opened, Failure> {
-    let path = match &args.file {
-        Some(file) => file.clone(),
-        None => place.board()?.plan_file(),
-    };
+    let path = path(place, args)?;
     let name = path.strip_prefix(&place.folder).unwrap_or(&path).display().to_string();
-    let source = load::text(&path, plan::MAX_BYTES)?;
+    let source =
+        load::text(&path, plan::MAX_BYTES).map_err(|error| Failure::unreadable(&name, error))?;
     let rules = rules::resolve(place, args.policy.as_deref(), Some(&path), None, &source)?;
     let plan = Plan::read(&source, &rules.policy.plan)
         .map_err(|problems| Failure::problems(PROTOCOL, &name, problems, Some(&source)))?;

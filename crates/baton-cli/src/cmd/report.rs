@@ -48,13 +48,20 @@ fn agent(args: &ReportArgs) -> Result<AgentName, Failure> {
         return AgentName::new(&agent.to_ascii_uppercase()).map_err(usage);
     }
     let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let name = stem
-        .strip_prefix("report_")
-        .map(|name| name.split_once("_subloop_").map_or(name, |(name, _)| name));
+    let name = stem.strip_prefix("report_").or_else(|| archived(stem));
+    let name = name.map(|name| name.split_once("_subloop_").map_or(name, |(name, _)| name));
     name.and_then(AgentName::from_file_stem).ok_or_else(|| {
         usage("whose report is it? The file's name does not tell".to_owned())
             .hint("say `--agent NAME`")
     })
+}
+
+/// `test` of `7_test_a1`, as the archive names its reports.
+fn archived(stem: &str) -> Option<&str> {
+    let (iteration, rest) = stem.split_once('_')?;
+    let (name, attempt) = rest.rsplit_once("_a")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    (is_number(iteration) && is_number(attempt)).then_some(name)
 }
 
 /// An agent that nobody knows is a typing error, not an agent without rules.

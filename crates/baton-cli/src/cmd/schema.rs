@@ -38,7 +38,7 @@ fn agents(place: &Place, pack: Option<&str>) -> Result<Vec<baton_core::id::Agent
     if pack.is_none() && place.board_path().is_some() {
         return Ok(place.board()?.pack.manifest.agent_names());
     }
-    let files = board::pack_files(pack.unwrap_or(builtin::DEFAULT_PACK), None)?;
+    let files = board::pack_files(pack.unwrap_or(builtin::DEFAULT_PACK))?;
     let manifest = Manifest::read(&files).map_err(board::Error::Invalid)?;
     let language = manifest.languages.first().cloned().unwrap_or_default();
     let pack = Pack::read(&files, &language).map_err(board::Error::Invalid)?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Key, MAX_DEPTH, Node, Span, Value};
+use super::{Key, MAX_DEPTH, MAX_KEYS, Node, Span, Value};
 use crate::problem::Problem;
 use crate::text;
 
@@ -71,6 +71,10 @@ impl Parser<'_> {
             let start = self.at;
             if self.bytes.get(self.at) != Some(&b'"') {
                 return Err(self.unexpected("a key in double quotes"));
+            }
+            if entries.len() == MAX_KEYS {
+                let message = format!("the object has more than {MAX_KEYS} keys");
+                return Err((start, Problem::new("json-too-many-keys", message)));
             }
             let name = self.string()?;
             let key = Key { span: self.span(start), name };

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Key, MAX_DEPTH, Node, Span, Value};
+use super::{Key, MAX_DEPTH, MAX_KEYS, Node, Span, Value};
 use crate::problem::Problem;
 use crate::text;
 
@@ -17,6 +17,10 @@ pub(super) fn parse(source: &str) -> Result<Node, (usize, Problem)> {
 }
 
 fn object(table: DeTable<'_>, depth: usize) -> Result<Value, (usize, Problem)> {
+    if table.len() > MAX_KEYS {
+        let message = format!("a table has more than {MAX_KEYS} keys");
+        return Err((0, Problem::new("toml-too-many-keys", message)));
+    }
     let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table {
         let key = Key { span: span(&key), name: key.into_inner().into_owned() };

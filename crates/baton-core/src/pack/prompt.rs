@@ -23,6 +23,7 @@ pub fn check(name: &AgentName, prompt: &str, policy: &Policy, manifest: &Manifes
     let mut problems = Vec::new();
     words(prompt, policy, manifest, &mut problems);
     key_lines(prompt, policy, &mut problems);
+    classes(prompt, policy, &mut problems);
     examples(name, prompt, policy, manifest, &mut problems);
     problems
 }
@@ -76,6 +77,33 @@ fn key_lines(prompt: &str, policy: &Policy, problems: &mut Vec<Problem>) {
                 let problem = Problem::new("prompt-unknown-key-line", message)
                     .found(label)
                     .one_of(label, &known);
+                problems.push(problem.at(place(line, number, at)));
+            }
+        }
+    });
+}
+
+/// Every code span of the form `[class]` names a class of blockers.
+fn classes(prompt: &str, policy: &Policy, problems: &mut Vec<Problem>) {
+    let known: Vec<&str> = policy.report_rules.blocker_classes.keys().map(String::as_str).collect();
+    let mut seen = BTreeSet::new();
+    each_line(prompt, |line, number| {
+        for span in line.split('`').skip(1).step_by(2) {
+            let Some(class) = span.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
+                continue;
+            };
+            let is_word =
+                !class.is_empty() && class.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            if is_word
+                && !known.contains(&class)
+                && seen.len() < MOST
+                && seen.insert(class.to_owned())
+            {
+                let at = line.find(span).unwrap_or(0);
+                let message = format!("`[{class}]` is not a class of blockers");
+                let problem = Problem::new("prompt-unknown-class", message)
+                    .found(class)
+                    .one_of(class, &known);
                 problems.push(problem.at(place(line, number, at)));
             }
         }

@@ -71,14 +71,29 @@ impl Plan {
             let edited = plan.edited(&statement.action, rules).map_err(located)?;
             // Reading the whole again after each statement keeps one grammar: what was written is
             // what will be read. Plans are small and statements few.
-            plan = Plan::read(&edited, rules)?;
+            plan = Plan::read(&edited, rules).map_err(|mut problems| {
+                let problem = problems.swap_remove(0);
+                let message = format!("the plan could not be read after this: {}", problem.message);
+                located(Problem::new(problem.code, message))
+            })?;
             if let Action::Set { id, .. } = &statement.action
                 && !set.contains(id)
             {
                 set.push(id.clone());
             }
         }
-        self.compared(plan, set, rules, finality)
+        self.compared(plan, set, rules, finality).map_err(|problems| {
+            let place = |problem: &Problem| {
+                let named = |statement: &&Statement| {
+                    matches!(&statement.action, Action::Update { id, .. } if Some(id) == problem.found.as_ref())
+                };
+                statements.iter().rev().find(named).map(|statement| statement.place)
+            };
+            problems.into_iter().map(|problem| match place(&problem) {
+                Some(place) => problem.at(place),
+                None => problem,
+            }).collect()
+        })
     }
 
     /// Takes a whole new text.
@@ -103,12 +118,11 @@ impl Plan {
         };
         let (old, now) = (by_id(self), by_id(&new));
         let mut changes = Vec::new();
-        let mut added: Vec<String> = new
-            .milestones
-            .iter()
-            .filter(|milestone| !self.milestones.iter().any(|old| old.id == milestone.id))
-            .map(|milestone| milestone.id.clone())
-            .collect();
+        let known: std::collections::BTreeSet<&str> =
+            self.milestones.iter().map(|milestone| milestone.id.as_str()).collect();
+        let milestones = new.milestones.iter().map(|milestone| &milestone.id);
+        let mut added: Vec<String> =
+            milestones.filter(|id| !known.contains(id.as_str())).cloned().collect();
         for task in &new.tasks {
             match old.get(&task.id) {
                 Some(from) if *from != task.status => {
@@ -210,19 +224,26 @@ impl Plan {
             let colon = line
                 .find(text::is_colon)
                 .map_or(line.len(), |at| at + line[at..].chars().next().map_or(0, char::len_utf8));
-            let emphasis: String =
-                line[colon..].chars().take_while(|c| matches!(c, '*' | '_')).collect();
+            // Emphasis that opened before the name and is still open closes behind the colon.
+            let name_part = line[..colon]
+                .trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '+' | '•'));
+            let opened: String = name_part.chars().take_while(|c| matches!(c, '*' | '_')).collect();
+            let emphasis = if line[colon..].starts_with(&opened) { opened.as_str() } else { "" };
             let head = format!("{}{emphasis}", &line[..colon]);
             let space = if head.ends_with('：') { "" } else { " " };
             // What stands indented under a status is not part of it.
             let end = if name == STATUS { at + 1 } else { field.lines.end as usize - 1 };
             page.replace(at, end, &format!("{head}{space}{value}"));
         } else {
-            let own = task.fields.iter().take_while(|field| {
-                let between =
-                    &page.lines[task.block.first as usize..field.lines.first as usize - 1];
-                !between.iter().any(|line| line.starts_with('#'))
-            });
+            // Before any `#### phase` heading: a field of a phase is not the task's own.
+            let block =
+                task.block.first as usize..(task.block.end as usize - 1).min(page.lines.len());
+            let heading = block
+                .clone()
+                .find(|index| page.lines[*index].starts_with('#'))
+                .unwrap_or(block.end);
+            let own =
+                task.fields.iter().take_while(|field| (field.lines.first as usize) <= heading);
             let at = own.last().map_or(task.block.first, |field| field.lines.end - 1);
             page.insert(at as usize, &format!("- {name}: {value}"));
         }

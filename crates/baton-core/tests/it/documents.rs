@@ -130,7 +130,7 @@ fn policy_problems(edit: impl Fn(&str) -> String) -> String {
 
 #[test]
 fn every_wrong_policy_is_explained() {
-    let cases: [(&str, &str, &str); 27] = [
+    let cases: [(&str, &str, &str); 30] = [
         ("unknown key", "\"verdict_allowed\"", "\"verdict_alowed\""),
         ("wrong type", "\"require_verdict\": true", "\"require_verdict\": \"yes\""),
         ("verdict not allowed", "\"verdict_pass\": \"PASS\"", "\"verdict_pass\": \"PASSED\""),
@@ -154,6 +154,9 @@ fn every_wrong_policy_is_explained() {
         ("status of two words", "\"TODO\"", "\"TO DO\""),
         ("alias of nothing", "\"DOING\": \"IN_PROGRESS\"", "\"DOING\": \"PROGRESS\""),
         ("alias is a status", "\"DOING\": \"IN_PROGRESS\"", "\"DONE\": \"IN_PROGRESS\""),
+        ("alias of nothing written", "\"DOING\": \"IN_PROGRESS\"", "\"\": \"IN_PROGRESS\""),
+        ("alias of two words", "\"DOING\": \"IN_PROGRESS\"", "\"A B\": \"IN_PROGRESS\""),
+        ("a verifier without a verdict", "\"apply_to\": [\n      \"TEST\",", "\"apply_to\": ["),
         ("fixer is the tester", "\"fixer\": \"DEV\"", "\"fixer\": \"TEST\""),
         ("sub-loop maximum", "\"max\": 3", "\"max\": 0"),
         ("milestone text", "FINISH attempt #{n}", "FINISH attempt"),

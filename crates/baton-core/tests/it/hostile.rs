@@ -108,6 +108,20 @@ fn hostile_inputs() -> Vec<(&'static str, Vec<u8>)> {
         ("many blockers", ["阻塞：\n".into(), line("- x\n", 1 << 20)].concat()),
         ("many tasks", line("### A1: x\n", 1 << 20)),
         ("many milestones", line("## Milestone M1: x\n", 1 << 20)),
+        (
+            "many different milestones",
+            (0..60_000).flat_map(|n| format!("## M{n}: x\n").into_bytes()).collect(),
+        ),
+        (
+            "a list of many words",
+            format!("{{\"plan\":{{\"statuses\":[{}]}}}}", vec!["\"A\""; 200_000].join(","))
+                .into_bytes(),
+        ),
+        ("key letters", line("i\nv\nb\n结\n阻\n1\n", 3 << 20)),
+        (
+            "a blocker of many words",
+            ["iteration: 7\n结论：FAIL\n阻塞：".into(), line("no ", 3 << 20)].concat(),
+        ),
         ("many fields", ["### M1-T1: x\n".into(), line("- status: TODO\n", 1 << 20)].concat()),
         ("a deep field", ["### M1-T1: x\n- a:\n".into(), line("  - b\n", 1 << 20)].concat()),
         ("many statements", line("update M1-T1 status to DONE;", 1 << 20)),

@@ -148,6 +148,39 @@ fn an_update_changes_only_the_lines_it_must() {
 }
 
 #[test]
+fn a_fence_or_comment_belongs_to_the_field_it_is_indented_under_and_to_no_other() {
+    let plan = "### M1-T1: a\n- status: TODO\n- evidence: old\n  ```\n  its own log\n  ```\n```\nsomebody's code\n```\n  more\n<!-- a note -->\n";
+    insta::assert_snapshot!(change(plan, "set M1-T1 evidence: new"), @"
+    -- evidence: old
+    -  ```
+    -  its own log
+    -  ```
+    +- evidence: new
+    = M1-T1 set
+    ");
+}
+
+#[test]
+fn headings_without_a_colon_are_free_text() {
+    let plan = read("## Release v1\n### Python3\n### Notes v2\n## Release v1\n## Milestone M1: x\n### M1-T1: y\n- status: TODO\n").unwrap();
+    assert_eq!((plan.milestones.len(), plan.tasks.len()), (1, 1));
+}
+
+#[test]
+fn emphasis_of_the_value_alone_is_replaced_with_it() {
+    insta::assert_snapshot!(change("### M1-T1: a\n- status:**TODO**\n", "update M1-T1 status to DONE"), @"
+    -- status:**TODO**
+    +- status: DONE
+    = M1-T1 TODO→DONE
+    ");
+    insta::assert_snapshot!(change("### M1-T1: a\n- **status:** TODO\n", "update M1-T1 status to DONE"), @"
+    -- **status:** TODO
+    +- **status:** DONE
+    = M1-T1 TODO→DONE
+    ");
+}
+
+#[test]
 fn line_ends_and_a_missing_last_one_are_kept() {
     let crlf = "## Milestone M1: a\r\n### M1-T1: b\r\n- status: TODO";
     let plan = read(crlf).unwrap();
@@ -222,7 +255,7 @@ fn the_final_status_needs_a_pass() {
     let refused = Finality::Refused("no newest report of `TEST`, `REVIEW` passed".into());
     let statements = parse_statements("update M1-T1 status to VERIFIED").unwrap();
     let problems = plan.updated(&statements, &rules(), &refused).unwrap_err();
-    insta::assert_snapshot!(shown(&problems), @"task `M1-T1` may not become `VERIFIED`: no newest report of `TEST`, `REVIEW` passed");
+    insta::assert_snapshot!(shown(&problems), @"1:1: task `M1-T1` may not become `VERIFIED`: no newest report of `TEST`, `REVIEW` passed");
     assert!(plan.updated(&statements, &rules(), &Finality::Allowed).is_ok());
     let replacement = "### M1-T1: a\n- status: VERIFIED\n";
     assert!(

@@ -1528,6 +1528,12 @@ const ONCE_ACCEPTED: &[Case] = &[
         "TEST",
         "iteration: 7\nverdict: PASS\nblockers: none\n- coverage was 91%\n",
     ),
+    good(
+        "items-beside-a-key-line-that-is-an-item-are-free-text",
+        EN,
+        "TEST",
+        "- iteration: 7\n- verdict: PASS\n- blockers: none\n- coverage was 91%\n",
+    ),
     bad(
         "an-item-behind-a-wrapped-line-is-not-lost",
         EN,
