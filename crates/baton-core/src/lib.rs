@@ -15,3 +15,4 @@ pub mod decision;
 pub mod history;
 pub mod pack;
 pub mod config;
+pub mod message;

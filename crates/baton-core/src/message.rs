@@ -1,0 +1,261 @@
+//! What goes to a model and comes back, whatever provider speaks: messages, tool calls, usage.
+//! Providers differ only in how these are written on the wire (`baton_runtime::model`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::Tokens;
+use crate::problem::Problem;
+use crate::text;
+
+/// The three wire formats.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Wire {
+    /// Anthropic Messages.
+    #[serde(rename = "anthropic")]
+    Anthropic,
+    /// OpenAI Responses.
+    #[serde(rename = "openai-responses")]
+    Responses,
+    /// OpenAI Chat Completions, and every server that speaks it.
+    #[serde(rename = "openai-chat")]
+    Chat,
+}
+
+impl Wire {
+    pub const ALL: [Wire; 3] = [Wire::Anthropic, Wire::Responses, Wire::Chat];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wire::Anthropic => "anthropic",
+            Wire::Responses => "openai-responses",
+            Wire::Chat => "openai-chat",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    pub role: Role,
+    pub parts: Vec<Part>,
+}
+
+impl Message {
+    pub fn user(text: impl Into<String>) -> Message {
+        Message { role: Role::User, parts: vec![Part::Text { text: text.into() }] }
+    }
+
+    pub fn assistant(text: impl Into<String>) -> Message {
+        Message { role: Role::Assistant, parts: vec![Part::Text { text: text.into() }] }
+    }
+}
+
+/// A piece of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    Text { text: String },
+    ToolCall(ToolCall),
+    ToolResult(ToolResult),
+    Thinking(Thinking),
+}
+
+/// A whole call: its arguments parsed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    pub arguments: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolResult {
+    pub call_id: String,
+    pub content: String,
+    pub is_error: bool,
+}
+
+/// What a model thought. A provider may need it back, exactly as it was; no other can read it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thinking {
+    pub wire: Wire,
+    /// For people; may be empty.
+    pub text: String,
+    /// What goes back.
+    pub opaque: Value,
+}
+
+/// A tool that the model may call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: Value,
+}
+
+/// A schema that the answer must follow, where the provider can constrain it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Format {
+    pub name: String,
+    pub schema: Value,
+}
+
+/// One call of a model. The order of its fields is the order on the wire: what never changes first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Request {
+    pub model: String,
+    pub max_output: Tokens,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub temperature: Option<f64>,
+    /// The same for every call of a conversation, so that a provider can find its cache.
+    pub cache_key: String,
+    pub tools: Vec<Tool>,
+    /// L1, then L2: each its own block with its own cache breakpoint.
+    pub system: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub format: Option<Format>,
+    pub messages: Vec<Message>,
+    /// How many of the messages the previous call of this conversation had: what it wrote to the
+    /// cache ends there. 0 for the first call.
+    pub cached_messages: usize,
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    End,
+    ToolCalls,
+    MaxTokens,
+    /// With the provider's words, where it has any.
+    Refusal(String),
+    Other(String),
+}
+
+/// Tokens as the provider counted them. What it did not say is unknown, not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Input that was neither read from nor written to a cache.
+    pub input: Option<Tokens>,
+    pub output: Option<Tokens>,
+    pub cache_read: Option<Tokens>,
+    pub cache_write: Option<Tokens>,
+    /// Part of the output.
+    pub reasoning: Option<Tokens>,
+}
+
+/// A whole answer. A stream that was cut never becomes one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    pub id: String,
+    pub model: String,
+    pub parts: Vec<Part>,
+    /// Calls that the model made and that cannot be run; they are shown to it, never executed.
+    pub broken_calls: Vec<BrokenCall>,
+    pub stop: Stop,
+    pub usage: Usage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BrokenCall {
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+    pub why: String,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            Part::Text { text } => Some(text.as_str()),
+            Part::ToolCall(_) | Part::ToolResult(_) | Part::Thinking(_) => None,
+        });
+        texts.collect()
+    }
+
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            Part::Text { .. } | Part::ToolResult(_) | Part::Thinking(_) => None,
+        })
+    }
+}
+
+/// A call counts only when it is whole: a name, an id of its own, arguments that are an object.
+pub fn tool_call(id: String, name: String, arguments: &str) -> Result<ToolCall, BrokenCall> {
+    let broken = |why: String| {
+        let (id, name) = (id.clone(), name.clone());
+        Err(BrokenCall { id, name, arguments: arguments.to_owned(), why })
+    };
+    if id.is_empty() || name.is_empty() {
+        return broken("the call has no id or no name".to_owned());
+    }
+    // Models write nothing for a tool without arguments.
+    let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(arguments)) => Ok(ToolCall { id, name, arguments }),
+        Ok(_) => broken("the arguments are not a JSON object".to_owned()),
+        Err(error) => {
+            broken(format!("the arguments are not JSON: {}", text::shown(&error.to_string(), 120)))
+        }
+    }
+}
+
+/// What every provider asks of a list of messages: a user's first, roles in turn, every call
+/// answered in the next message and every result asked for.
+pub fn check(messages: &[Message]) -> Result<(), Problem> {
+    let fail = |index: usize, message: &str| {
+        Err(Problem::new("messages-invalid", format!("message {index}: {message}")))
+    };
+    let mut open: Vec<&str> = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        let expected = if index % 2 == 0 { Role::User } else { Role::Assistant };
+        if message.role != expected {
+            return fail(index, "the roles do not alternate, a user's message first");
+        }
+        if message.parts.is_empty() {
+            return fail(index, "it is empty");
+        }
+        let mut answered = Vec::new();
+        for part in &message.parts {
+            match (message.role, part) {
+                (Role::User, Part::ToolResult(result)) => answered.push(result.call_id.as_str()),
+                (Role::User, Part::Text { .. }) => {}
+                (Role::Assistant, Part::Text { .. } | Part::Thinking(_)) => {}
+                (Role::Assistant, Part::ToolCall(call)) if open.contains(&call.id.as_str()) => {
+                    return fail(index, "two calls have the same id");
+                }
+                (Role::Assistant, Part::ToolCall(call)) => open.push(&call.id),
+                (Role::User, Part::ToolCall(_) | Part::Thinking(_))
+                | (Role::Assistant, Part::ToolResult(_)) => {
+                    return fail(index, "a part stands in the wrong role");
+                }
+            }
+        }
+        if message.role == Role::User {
+            answered.sort_unstable();
+            open.sort_unstable();
+            if answered != open {
+                return fail(index, "calls and results do not match");
+            }
+            open.clear();
+        }
+    }
+    match open.is_empty() {
+        true => Ok(()),
+        false => fail(messages.len(), "calls are left without results"),
+    }
+}

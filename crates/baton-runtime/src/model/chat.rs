@@ -1,0 +1,266 @@
+//! OpenAI Chat Completions: <https://platform.openai.com/docs/api-reference/chat>, streaming
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>; also llama.cpp, Ollama, vLLM,
+//! LM Studio and gateways.
+
+use std::collections::BTreeMap;
+
+use baton_core::id::Tokens;
+use baton_core::message::{Answer, Message, Part, Request, Role, Stop, Usage, tool_call};
+use serde_json::{Map, Value, json};
+
+use super::{Delta, Failed, field, text_of};
+
+/// `is_openai`: the provider itself, whose newer models want another name for the limit.
+pub(super) fn encode(request: &Request, stream: bool, is_openai: bool) -> Value {
+    let mut body = Map::new();
+    body.insert("model".into(), json!(request.model));
+    let limit = if is_openai { "max_completion_tokens" } else { "max_tokens" };
+    body.insert(limit.into(), json!(request.max_output));
+    if let Some(temperature) = request.temperature {
+        body.insert("temperature".into(), json!(temperature));
+    }
+    body.insert("stream".into(), json!(stream));
+    if stream {
+        body.insert("stream_options".into(), json!({ "include_usage": true }));
+    }
+    if is_openai {
+        body.insert("prompt_cache_key".into(), json!(request.cache_key));
+    }
+    if let Some(format) = &request.format {
+        let schema = json!({ "name": format.name, "schema": format.schema, "strict": true });
+        body.insert(
+            "response_format".into(),
+            json!({ "type": "json_schema", "json_schema": schema }),
+        );
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.schema });
+            json!({ "type": "function", "function": function })
+        });
+        body.insert("tools".into(), tools.collect());
+    }
+    let system = request.system.iter().filter(|text| !text.is_empty());
+    let system = system.map(|text| json!({ "role": "system", "content": text }));
+    body.insert(
+        "messages".into(),
+        system.chain(request.messages.iter().flat_map(encode_message)).collect(),
+    );
+    Value::Object(body)
+}
+
+fn encode_message(message: &Message) -> Vec<Value> {
+    let text = |parts: &[Part]| -> String {
+        let texts = parts.iter().filter_map(|part| match part {
+            Part::Text { text } => Some(text.as_str()),
+            Part::ToolCall(_) | Part::ToolResult(_) | Part::Thinking(_) => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    };
+    let words = text(&message.parts);
+    match message.role {
+        Role::User => {
+            let results = message.parts.iter().filter_map(|part| match part {
+                Part::ToolResult(result) => {
+                    Some(json!({ "role": "tool", "tool_call_id": result.call_id, "content": result.content }))
+                }
+                Part::Text { .. } | Part::ToolCall(_) | Part::Thinking(_) => None,
+            });
+            let mut items: Vec<Value> = results.collect();
+            if !words.is_empty() {
+                items.push(json!({ "role": "user", "content": words }));
+            }
+            items
+        }
+        Role::Assistant => {
+            let mut item = json!({ "role": "assistant", "content": words });
+            let calls = message.parts.iter().filter_map(|part| match part {
+                Part::ToolCall(call) => {
+                    let arguments = Value::Object(call.arguments.clone()).to_string();
+                    let function = json!({ "name": call.name, "arguments": arguments });
+                    Some(json!({ "id": call.id, "type": "function", "function": function }))
+                }
+                Part::Text { .. } | Part::ToolResult(_) | Part::Thinking(_) => None,
+            });
+            let calls: Vec<Value> = calls.collect();
+            if !calls.is_empty() {
+                item["tool_calls"] = calls.into();
+            }
+            vec![item]
+        }
+    }
+}
+
+pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
+    if body["error"].is_object() {
+        return Err(Failed::of_provider(&body["error"]));
+    }
+    let choice = body["choices"].get(0).ok_or(Failed::new("the answer has no choice"))?;
+    let message = &choice["message"];
+    let mut gathered = Gathered {
+        id: text_of(&body["id"]).to_owned(),
+        model: field(body, "model")?,
+        text: text_of(&message["content"]).to_owned(),
+        refusal: text_of(&message["refusal"]).to_owned(),
+        finish: Some(text_of(&choice["finish_reason"]).to_owned()),
+        usage: usage(&body["usage"]),
+        calls: BTreeMap::new(),
+    };
+    for (index, call) in message["tool_calls"].as_array().into_iter().flatten().enumerate() {
+        gathered.calls.insert(index as u64, Call::of(call));
+    }
+    gathered.answer()
+}
+
+fn usage(usage: &Value) -> Usage {
+    let tokens = |value: &Value| value.as_u64().map(Tokens);
+    let cached = tokens(&usage["prompt_tokens_details"]["cached_tokens"]);
+    // The provider counts what it read from the cache as input; we do not.
+    let input = tokens(&usage["prompt_tokens"])
+        .map(|Tokens(all)| Tokens(all.saturating_sub(cached.map_or(0, |cached| cached.0))));
+    Usage {
+        input,
+        output: tokens(&usage["completion_tokens"]),
+        cache_read: cached,
+        cache_write: None,
+        reasoning: tokens(&usage["completion_tokens_details"]["reasoning_tokens"]),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Call {
+    fn of(value: &Value) -> Call {
+        Call {
+            id: text_of(&value["id"]).to_owned(),
+            name: text_of(&value["function"]["name"]).to_owned(),
+            arguments: text_of(&value["function"]["arguments"]).to_owned(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Gathered {
+    id: String,
+    model: String,
+    text: String,
+    refusal: String,
+    finish: Option<String>,
+    usage: Usage,
+    calls: BTreeMap<u64, Call>,
+}
+
+impl Gathered {
+    fn answer(self) -> Result<Answer, Failed> {
+        let Some(finish) = self.finish else { return Err(Failed::cut()) };
+        let is_cut = finish == "length";
+        let mut parts = Vec::new();
+        let mut broken_calls = Vec::new();
+        if !self.text.is_empty() {
+            parts.push(Part::Text { text: self.text });
+        }
+        let last = self.calls.keys().next_back().copied();
+        for (index, call) in self.calls {
+            let arguments = call.arguments.clone();
+            match tool_call(call.id, call.name, &call.arguments) {
+                // At the limit of tokens the last call may be half of itself and still parse.
+                Ok(call) if is_cut && Some(index) == last => {
+                    let why = "the call was cut off".to_owned();
+                    broken_calls.push(baton_core::message::BrokenCall {
+                        id: call.id,
+                        name: call.name,
+                        arguments,
+                        why,
+                    });
+                }
+                Ok(call) => parts.push(Part::ToolCall(call)),
+                Err(broken) => broken_calls.push(broken),
+            }
+        }
+        let calls = parts.iter().any(|part| matches!(part, Part::ToolCall(_)));
+        let stop = match finish.as_str() {
+            _ if !self.refusal.is_empty() => Stop::Refusal(self.refusal),
+            "content_filter" => Stop::Refusal("content_filter".to_owned()),
+            "length" => Stop::MaxTokens,
+            // Servers differ in the word; the calls themselves tell.
+            "stop" | "tool_calls" | "function_call" | "" => {
+                if calls {
+                    Stop::ToolCalls
+                } else {
+                    Stop::End
+                }
+            }
+            other => Stop::Other(other.to_owned()),
+        };
+        Ok(Answer { id: self.id, model: self.model, parts, broken_calls, stop, usage: self.usage })
+    }
+}
+
+/// An answer that is still coming.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    gathered: Gathered,
+}
+
+impl Stream {
+    pub(super) fn take(&mut self, data: &str) -> Result<Vec<Delta>, Failed> {
+        if data.trim() == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let chunk: Value = serde_json::from_str(data)
+            .map_err(|error| Failed::new(format!("an event is not JSON: {error}")))?;
+        if chunk["error"].is_object() {
+            return Err(Failed::of_provider(&chunk["error"]));
+        }
+        let all = &mut self.gathered;
+        for (slot, name) in [(&mut all.id, "id"), (&mut all.model, "model")] {
+            if slot.is_empty() {
+                text_of(&chunk[name]).clone_into(slot);
+            }
+        }
+        if chunk["usage"].is_object() {
+            all.usage = usage(&chunk["usage"]);
+        }
+        let mut deltas = Vec::new();
+        let Some(choice) = chunk["choices"].get(0) else { return Ok(deltas) };
+        let delta = &choice["delta"];
+        let text = text_of(&delta["content"]);
+        if !text.is_empty() {
+            all.text.push_str(text);
+            deltas.push(Delta::Text(text.to_owned()));
+        }
+        let thought = text_of(&delta["reasoning_content"]);
+        if !thought.is_empty() {
+            deltas.push(Delta::Thinking(thought.to_owned()));
+        }
+        all.refusal.push_str(text_of(&delta["refusal"]));
+        for (position, part) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
+            let index = part["index"].as_u64().unwrap_or(position as u64);
+            let new = Call::of(part);
+            let call = all.calls.entry(index).or_default();
+            if !new.id.is_empty() && !call.id.is_empty() && new.id != call.id {
+                return Err(Failed::new("two tool calls share one place"));
+            }
+            if call.id.is_empty() {
+                call.id = new.id;
+            }
+            if call.name.is_empty() {
+                call.name = new.name;
+            }
+            call.arguments.push_str(&new.arguments);
+        }
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            all.finish = Some(reason.to_owned());
+        }
+        Ok(deltas)
+    }
+
+    pub(super) fn finish(self) -> Result<Answer, Failed> {
+        self.gathered.answer()
+    }
+}
