@@ -52,6 +52,15 @@ Nothing of the project is changed. In a git repository the blackboard is kept ou
     /// List, show, check or switch packs
     #[command(subcommand)]
     Pack(PackCommand),
+    /// Show which model would be called, and try it
+    #[command(after_help = "\
+Examples:
+  baton models                                     what is configured, and whether it answers
+  baton models --base-url http://127.0.0.1:8080    a server on this machine
+  baton models ping --model claude-haiku-4-5       one tiny call: time, tokens, cost
+
+Keys come from ANTHROPIC_API_KEY or OPENAI_API_KEY, never from a project's file.")]
+    Models(ModelsArgs),
     /// Print the JSON Schema of a document
     Schema(SchemaArgs),
     /// Say what was found and what is missing
@@ -197,6 +206,38 @@ pub(crate) struct PackShowArgs {
     /// Print the policy
     #[arg(long)]
     pub(crate) policy: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ModelsCommand>,
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// Make one tiny call
+    Ping {
+        /// Write the call to this new file, for replaying
+        #[arg(long, value_name = "FILE")]
+        record: Option<PathBuf>,
+    },
+}
+
+/// Which model to call.
+#[derive(Debug, Args)]
+pub(crate) struct ProviderArgs {
+    /// anthropic, openai-responses or openai-chat
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// The server's address
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// The model's name, as the provider writes it
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) model: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 mod doctor;
 mod history;
 mod init;
+mod models;
 mod pack;
 mod plan;
 mod report;
@@ -99,6 +100,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Pack(PackCommand::Use { pack, lang }) => {
             pack::switch(&place, &pack, lang.as_deref())
         }
+        Command::Models(args) => models::run(&place, &args),
         Command::Schema(args) => schema::run(&place, &args),
         Command::Doctor => doctor::run(&place),
         Command::Completions { shell } => Ok(completions(shell)),

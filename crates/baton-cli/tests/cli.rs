@@ -51,7 +51,8 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("BATON_") {
+            let text = name.to_string_lossy();
+            if ["BATON_", "ANTHROPIC_", "OPENAI_"].iter().any(|prefix| text.starts_with(prefix)) {
                 command.env_remove(name);
             }
         }
@@ -752,6 +753,105 @@ fn a_history_of_a_million_headings_is_checked_in_bounded_memory() {
     let answer = answer(command, "");
     assert_eq!(answer.code, 0, "{}", answer.errors);
     assert!(answer.errors.lines().count() < 200);
+}
+
+/// A server that lists one model and answers every call with the same words.
+fn model_server() -> String {
+    use std::io::Read;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut buffer = [0; 64 << 10];
+            let mut read = String::new();
+            // The body comes with the head or right behind it.
+            while !read.contains("\r\n\r\n") || (read.starts_with("POST") && !read.ends_with('}')) {
+                let count = stream.read(&mut buffer).unwrap_or(0);
+                if count == 0 {
+                    break;
+                }
+                read.push_str(&String::from_utf8_lossy(&buffer[..count]));
+            }
+            let body = match read.starts_with("GET") {
+                true => r#"{"data":[{"id":"tiny","meta":{"n_ctx":4096}}]}"#.to_owned(),
+                false => "data: {\"model\":\"tiny\",\"choices\":[{\"delta\":{\"content\":\"pong\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\ndata: [DONE]\n\n".to_owned(),
+            };
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{body}");
+        }
+    });
+    url
+}
+
+#[test]
+fn models_shows_what_would_be_called_and_ping_calls_it() {
+    let place = Place::new();
+    let url = model_server();
+    let listed = place.run(&["models", "--base-url", &url, "--model", "tiny"]);
+    assert_eq!(listed.code, 0, "{}{}", listed.out, listed.errors);
+    assert!(
+        listed.out.contains("openai-chat") && listed.out.contains("4096 tokens"),
+        "{}",
+        listed.out
+    );
+    assert!(
+        listed.out.contains("price      unknown"),
+        "an unknown price is not zero: {}",
+        listed.out
+    );
+    let tape = place.path("ping.jsonl");
+    let mut command = place.command(&[
+        "models",
+        "ping",
+        "--base-url",
+        &url,
+        "--model",
+        "tiny",
+        "--record",
+        tape.to_str().unwrap(),
+    ]);
+    command.env("OPENAI_API_KEY", "sk-canary-987654321");
+    let pinged = answer(command, "");
+    assert_eq!(pinged.code, 0, "{}{}", pinged.out, pinged.errors);
+    assert!(
+        pinged.out.contains("\"pong\" from tiny")
+            && pinged.out.contains("5 in, 1 out")
+            && pinged.out.contains("4 read"),
+        "{}",
+        pinged.out
+    );
+    assert!(pinged.out.contains("cost        unknown"), "{}", pinged.out);
+    let recorded = place.read("ping.jsonl");
+    assert!(recorded.contains("Say: pong") && !recorded.contains("canary"), "{recorded}");
+}
+
+#[test]
+fn a_model_that_cannot_be_called_is_explained() {
+    let place = Place::new();
+    insta::assert_snapshot!(place.shown(&["models"]));
+    insta::assert_snapshot!(place.shown(&["models", "ping", "--provider", "anthropic"]));
+    let nobody = place.run(&["models", "ping", "--base-url", "http://127.0.0.1:1", "--model", "m"]);
+    assert_eq!(nobody.code, 1);
+    assert!(
+        nobody.errors.contains("openai-chat (m)")
+            && nobody.errors.contains("is the server running"),
+        "{}",
+        nobody.errors
+    );
+    assert_eq!(place.run(&["models", "--base-url", "http://127.0.0.1:1"]).code, 2);
+    assert_eq!(place.run(&["models", "--provider", "antropic"]).code, 2);
+}
+
+#[test]
+fn a_project_cannot_choose_who_gets_the_key() {
+    let place = Place::with_board("tdd", "en");
+    place.write(
+        ".baton/baton.toml",
+        "pack = \"tdd\"\n[provider]\nbase_url = \"http://evil.example\"\n",
+    );
+    let answer = place.run(&["plan", "check"]);
+    assert_eq!(answer.code, 2);
+    assert!(answer.errors.contains("`provider` may not be set by a project"), "{}", answer.errors);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::id::AgentName;
+use crate::message::Wire;
 use crate::problem::Problem;
 
 /// `baton.toml`.
@@ -26,6 +27,44 @@ pub struct Config {
     pub limits: Limits,
     /// By agent name; MAIN and FINISH_REVIEW too.
     pub agents: IndexMap<AgentName, AgentConfig>,
+    /// Where models are called. Only in the user's own file: a project must not choose who gets
+    /// the key.
+    pub provider: ProviderConfig,
+    /// By model name. Only in the user's own file: prices carry budgets.
+    pub models: IndexMap<String, ModelConfig>,
+}
+
+/// Sections that a project's own file may not have.
+pub const USER_ONLY: [&str; 2] = ["provider", "models"];
+
+/// Which provider, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProviderConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Wire>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// What a person knows better than the list: tokens, and dollars for a million of them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
 }
 
 /// What can be switched off.
@@ -169,6 +208,27 @@ impl Config {
                 let message = format!("{path}: {value} is not between {low} and {high}");
                 document.locate_at(Problem::new("config-range", message), path)
             })
+            .collect();
+        let prices = config.models.iter().flat_map(|(name, model)| {
+            let fields = [
+                ("input", model.input),
+                ("output", model.output),
+                ("cache_read", model.cache_read),
+                ("cache_write", model.cache_write),
+            ];
+            fields.map(|(field, dollars)| (name, field, dollars))
+        });
+        let wrong = prices.filter(|(_, _, dollars)| {
+            dollars.is_some_and(|dollars| !(0.0..=100_000.0).contains(&dollars))
+        });
+        let problems: Vec<Problem> = problems
+            .into_iter()
+            .chain(wrong.map(|(name, field, _)| {
+                let message = format!(
+                    "models.{name}.{field}: a price is 0 to 100,000 dollars a million tokens"
+                );
+                document.locate_at(Problem::new("config-range", message), "models")
+            }))
             .collect();
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }

@@ -14,5 +14,5 @@ pub mod plan;
 pub mod decision;
 pub mod history;
 pub mod pack;
-pub mod config;
 pub mod message;
+pub mod config;

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use baton_core::config::Config;
+use baton_core::config::{Config, USER_ONLY};
 use baton_core::document::Document;
 use baton_core::pack::Files;
 use baton_core::problem::{Problem, nearest};
@@ -136,6 +136,13 @@ impl Environment {
         Environment { variables: std::env::vars_os().collect() }
     }
 
+    /// These variables and no others, for tests and embedders.
+    pub fn of(variables: &[(&str, &str)]) -> Environment {
+        let pairs =
+            variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        Environment { variables: pairs.collect() }
+    }
+
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(std::ffi::OsStr::new(name))?.to_str().filter(|value| !value.is_empty())
     }
@@ -167,7 +174,8 @@ impl Environment {
 }
 
 /// `BATON_…` variables that are not keys of the configuration.
-const OTHER_VARIABLES: [&str; 1] = ["BATON_BLACKBOARD"];
+const OTHER_VARIABLES: [&str; 4] =
+    ["BATON_BLACKBOARD", "BATON_PROVIDER", "BATON_BASE_URL", "BATON_MODEL"];
 
 /// One configuration from the user's file, the blackboard's and the variables; later wins. Beside
 /// it, warnings.
@@ -176,12 +184,24 @@ pub fn config(
     board_file: Option<&Path>,
 ) -> Result<(Config, Vec<Problem>), Error> {
     let mut layers = Vec::new();
-    let files = environment.config_file().into_iter().chain(board_file.map(Path::to_owned));
-    for path in files.filter(|path| path.exists()) {
+    let own = environment.config_file().map(|path| (path, true));
+    let files = own.into_iter().chain(board_file.map(|path| (path.to_owned(), false)));
+    for (path, is_users) in files.filter(|(path, _)| path.exists()) {
         let name = path.display().to_string();
         let layer = Document::toml(&text(&path, SMALL)?)
             .map_err(|problem| Error::Invalid(vec![problem.in_file(&name)]))?
             .named(&name);
+        if !is_users
+            && let Some(key) = layer.root.keys().find(|key| USER_ONLY.contains(&key.name.as_str()))
+        {
+            let message = format!("`{}` may not be set by a project", key.name);
+            let wanted = environment
+                .config_file()
+                .map_or_else(|| "your own file".to_owned(), |path| path.display().to_string());
+            let problem =
+                Problem::new("config-user-only", message).expected(format!("it in {wanted}"));
+            return Err(Error::Invalid(vec![layer.locate(problem, key.span)]));
+        }
         // Each file must be right on its own: a mistake below must not hide under a later layer.
         Config::read(&layer).map_err(Error::Invalid)?;
         layers.push(layer);

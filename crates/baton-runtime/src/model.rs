@@ -7,7 +7,10 @@
 //! event for a finished one.
 
 mod anthropic;
+pub mod cassette;
+pub mod catalogue;
 mod chat;
+pub mod choose;
 mod http;
 mod responses;
 mod sse;
@@ -17,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::id::Tokens;
 use baton_core::message::{Answer, BrokenCall, Part, Request, Wire};
 use baton_core::text;
 use serde_json::Value;
@@ -63,15 +67,19 @@ impl Endpoint {
 
     /// `…/v1` is part of some people's base URLs and left out of others'.
     fn url(&self) -> String {
-        let path = match self.wire {
-            Wire::Anthropic => "messages",
-            Wire::Responses => "responses",
-            Wire::Chat => "chat/completions",
-        };
+        let path = self.path();
         let rest = self.base_url.split_once("://").map_or(self.base_url.as_str(), |(_, rest)| rest);
         match rest.contains('/') && self.wire != Wire::Anthropic || rest.ends_with("/v1") {
             true => format!("{}/{path}", self.base_url),
             false => format!("{}/v1/{path}", self.base_url),
+        }
+    }
+
+    fn path(&self) -> &'static str {
+        match self.wire {
+            Wire::Anthropic => "messages",
+            Wire::Responses => "responses",
+            Wire::Chat => "chat/completions",
         }
     }
 
@@ -210,12 +218,26 @@ pub struct Client {
     endpoint: Endpoint,
     limits: Limits,
     slots: Arc<Semaphore>,
+    tape: Option<cassette::Tape>,
 }
 
 impl Client {
     pub fn new(endpoint: Endpoint, limits: Limits) -> Result<Client, String> {
         let http = http::Client::new(limits.connect)?;
-        Ok(Client { http, endpoint, limits, slots: Arc::new(Semaphore::new(limits.concurrent)) })
+        Ok(Client {
+            http,
+            endpoint,
+            limits,
+            slots: Arc::new(Semaphore::new(limits.concurrent)),
+            tape: None,
+        })
+    }
+
+    /// Records every call, or replays recorded ones without any network.
+    #[must_use]
+    pub fn with_tape(mut self, tape: cassette::Tape) -> Client {
+        self.tape = Some(tape);
+        self
     }
 
     /// The bytes that would be sent.
@@ -227,6 +249,34 @@ impl Client {
             Wire::Chat => chat::encode(request, stream, self.endpoint.is_openai()),
         };
         body.to_string().into_bytes()
+    }
+
+    /// The models that the server lists, with their windows where it tells.
+    pub async fn listed(&self, within: Duration) -> Result<Vec<Listed>, Error> {
+        let nobody = empty_request();
+        let failed = |failed: Failed| self.error(&nobody, failed.kind, self.scrub(&failed.message));
+        let url = self.endpoint.url();
+        let base = url.strip_suffix(self.endpoint.path()).unwrap_or(&url);
+        let headers = self.headers(&Tags::default());
+        let mut reply =
+            self.http.get(&format!("{base}models"), &headers, within).await.map_err(failed)?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = reply.chunk(within).await.map_err(failed)? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > http::LIST_BYTES {
+                return Err(failed(Failed::new("the list of models is too long")));
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if reply.status != 200 {
+            let mut error = failed(refusal(reply.status, &text));
+            error.status = Some(reply.status);
+            error.request_id.clone_from(&reply.request_id);
+            return Err(error);
+        }
+        let value: Value = serde_json::from_str(&text)
+            .map_err(|_| failed(Failed::new("the list of models is not JSON")))?;
+        Ok(value["data"].as_array().into_iter().flatten().map(Listed::of).collect())
     }
 
     /// Calls the model, again where that may help, within the limits.
@@ -274,19 +324,42 @@ impl Client {
         tags: &Tags,
         hear: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
-        let headers = self.headers(tags);
-        let sent = self.http.post(&self.endpoint.url(), &headers, body, self.limits.idle).await;
-        let mut reply = sent.map_err(|failed| self.error(request, failed.kind, failed.message))?;
+        let mut reply = match self.tape.as_ref().and_then(cassette::Tape::player) {
+            Some(player) => {
+                let asked = self.scrub(&String::from_utf8_lossy(body));
+                let reply = player.reply(self.endpoint.wire, &asked);
+                reply.map_err(|why| self.error(request, Kind::Rejected, why))?
+            }
+            None => {
+                let headers = self.headers(tags);
+                let sent =
+                    self.http.post(&self.endpoint.url(), &headers, body, self.limits.idle).await;
+                sent.map_err(|failed| self.error(request, failed.kind, failed.message))?
+            }
+        };
+        let mut taken = Taken::default();
         let (status, request_id) = (reply.status, reply.request_id.clone());
         let result = match (status, mode) {
-            (200, Mode::Stream) => self.stream(&mut reply, hear).await,
-            (200, Mode::Whole) => self.whole(&mut reply).await,
+            (200, Mode::Stream) => self.stream(&mut reply, &mut taken, hear).await,
+            (200, Mode::Whole) => self.whole(&mut reply, &mut taken).await,
             _ => {
                 let text =
-                    reply.text(self.limits.idle, http::ERROR_BYTES).await.unwrap_or_default();
+                    self.text(&mut reply, &mut taken, http::ERROR_BYTES).await.unwrap_or_default();
                 Err(refusal(status, &text))
             }
         };
+        if let Some(recorder) = self.tape.as_ref().and_then(cassette::Tape::recorder) {
+            let scrubbed = |bytes: &[u8]| self.scrub(&String::from_utf8_lossy(bytes));
+            let call = cassette::Call {
+                wire: self.endpoint.wire,
+                request: scrubbed(body),
+                status,
+                request_id: request_id.clone(),
+                reply: scrubbed(&taken.bytes),
+                cut: taken.cut,
+            };
+            recorder.write(&call).map_err(|why| self.error(request, Kind::Rejected, why))?;
+        }
         result.map_err(|failed| {
             let mut error = self.error(request, failed.kind, self.scrub(&failed.message));
             error.status = Some(status);
@@ -296,8 +369,38 @@ impl Client {
         })
     }
 
-    async fn whole(&self, reply: &mut http::Reply) -> Result<Answer, Failed> {
-        let text = reply.text(self.limits.idle, http::ANSWER_BYTES).await?;
+    async fn text(
+        &self,
+        reply: &mut http::Reply,
+        taken: &mut Taken,
+        limit: usize,
+    ) -> Result<String, Failed> {
+        while let Some(chunk) = self.chunk(reply, taken).await? {
+            if taken.bytes.len() > limit {
+                return Err(Failed::new(format!("the reply is larger than {limit} bytes")));
+            }
+            drop(chunk);
+        }
+        String::from_utf8(taken.bytes.clone()).map_err(|_| Failed::new("the reply is not UTF-8"))
+    }
+
+    /// The next bytes, and a copy of them for the recording.
+    async fn chunk(
+        &self,
+        reply: &mut http::Reply,
+        taken: &mut Taken,
+    ) -> Result<Option<Vec<u8>>, Failed> {
+        let result = reply.chunk(self.limits.idle).await;
+        match &result {
+            Ok(Some(chunk)) => taken.bytes.extend_from_slice(chunk),
+            Ok(None) => {}
+            Err(_) => taken.cut = true,
+        }
+        result
+    }
+
+    async fn whole(&self, reply: &mut http::Reply, taken: &mut Taken) -> Result<Answer, Failed> {
+        let text = self.text(reply, taken, http::ANSWER_BYTES).await?;
         let value: Value = serde_json::from_str(&text)
             .map_err(|error| Failed::new(format!("the answer is not JSON: {error}")))?;
         match self.endpoint.wire {
@@ -310,19 +413,13 @@ impl Client {
     async fn stream(
         &self,
         reply: &mut http::Reply,
+        taken: &mut Taken,
         hear: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Failed> {
         let mut stream = Stream::new(self.endpoint.wire);
         let mut parser = sse::Parser::default();
-        let mut bytes = 0;
-        loop {
-            let chunk = match reply.chunk(self.limits.idle).await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
-                Err(failed) => return Err(failed),
-            };
-            bytes += chunk.len();
-            if bytes > http::ANSWER_BYTES {
+        while let Some(chunk) = self.chunk(reply, taken).await? {
+            if taken.bytes.len() > http::ANSWER_BYTES {
                 return Err(Failed::new("the answer is larger than any model's"));
             }
             for event in parser.feed(&chunk).map_err(Failed::new)? {
@@ -375,6 +472,49 @@ impl Client {
             retry_after: None,
         }
     }
+}
+
+/// A model as a server lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub id: String,
+    pub context_window: Option<Tokens>,
+}
+
+impl Listed {
+    /// Servers name the window differently: vLLM, llama.cpp, gateways.
+    fn of(model: &Value) -> Listed {
+        let places = [
+            &model["max_model_len"],
+            &model["meta"]["n_ctx"],
+            &model["meta"]["n_ctx_train"],
+            &model["context_length"],
+            &model["max_input_tokens"],
+        ];
+        let context_window = places.into_iter().find_map(Value::as_u64).map(Tokens);
+        Listed { id: text_of(&model["id"]).to_owned(), context_window }
+    }
+}
+
+fn empty_request() -> Request {
+    Request {
+        model: String::new(),
+        max_output: Tokens(0),
+        temperature: None,
+        cache_key: String::new(),
+        tools: Vec::new(),
+        system: Vec::new(),
+        format: None,
+        messages: Vec::new(),
+        cached_messages: 0,
+    }
+}
+
+/// What was read of a reply.
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: Vec<u8>,
+    cut: bool,
 }
 
 /// A header's value: visible ASCII only.

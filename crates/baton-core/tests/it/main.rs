@@ -8,6 +8,7 @@ mod documents;
 mod fuzz;
 mod hostile;
 mod ids;
+mod messages;
 mod packs;
 mod plans;
 mod report_cases;

@@ -7,6 +7,8 @@ use super::{Failed, Kind};
 
 /// An error's text is for a person.
 pub(super) const ERROR_BYTES: usize = 64 << 10;
+/// A gateway lists hundreds of models.
+pub(super) const LIST_BYTES: usize = 16 << 20;
 /// More than the longest answer of any model, streamed with all its wrapping.
 pub(super) const ANSWER_BYTES: usize = 256 << 20;
 
@@ -21,7 +23,17 @@ pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) request_id: Option<String>,
     pub(super) retry_after: Option<Duration>,
-    inner: reqwest::Response,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Network(reqwest::Response),
+    /// A recorded one, given out at once; `cut` when the recording ended in a fault.
+    Taped {
+        bytes: Option<Vec<u8>>,
+        cut: bool,
+    },
 }
 
 impl Client {
@@ -44,7 +56,24 @@ impl Client {
         body: &[u8],
         idle: Duration,
     ) -> Result<Reply, Failed> {
-        let mut request = self.inner.post(url).body(body.to_vec());
+        self.send(self.inner.post(url).body(body.to_vec()), headers, idle).await
+    }
+
+    pub(super) async fn get(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        idle: Duration,
+    ) -> Result<Reply, Failed> {
+        self.send(self.inner.get(url), headers, idle).await
+    }
+
+    async fn send(
+        &self,
+        mut request: reqwest::RequestBuilder,
+        headers: &[(&'static str, String)],
+        idle: Duration,
+    ) -> Result<Reply, Failed> {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -56,30 +85,43 @@ impl Client {
         let retry_after = header("retry-after-ms")
             .and_then(|text| text.parse().ok().map(Duration::from_millis))
             .or_else(|| header("retry-after").and_then(|text| seconds(&text)));
-        Ok(Reply { status: inner.status().as_u16(), request_id, retry_after, inner })
+        Ok(Reply {
+            status: inner.status().as_u16(),
+            request_id,
+            retry_after,
+            body: Body::Network(inner),
+        })
     }
 }
 
 impl Reply {
-    pub(super) async fn chunk(&mut self, idle: Duration) -> Result<Option<Vec<u8>>, Failed> {
-        Ok(within(idle, self.inner.chunk()).await?.map(|chunk| chunk.to_vec()))
+    pub(super) fn taped(
+        status: u16,
+        request_id: Option<String>,
+        bytes: Vec<u8>,
+        cut: bool,
+    ) -> Reply {
+        Reply {
+            status,
+            request_id,
+            retry_after: None,
+            body: Body::Taped { bytes: Some(bytes), cut },
+        }
     }
 
-    pub(super) async fn text(&mut self, idle: Duration, limit: usize) -> Result<String, Failed> {
-        let mut bytes = Vec::new();
-        while let Some(chunk) = self.chunk(idle).await? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > limit {
-                return Err(Failed {
-                    kind: Kind::Malformed,
-                    message: format!("the reply is larger than {limit} bytes"),
-                });
+    pub(super) async fn chunk(&mut self, idle: Duration) -> Result<Option<Vec<u8>>, Failed> {
+        match &mut self.body {
+            Body::Network(response) => {
+                Ok(within(idle, response.chunk()).await?.map(|chunk| chunk.to_vec()))
             }
+            Body::Taped { bytes, cut } => match bytes.take() {
+                None if *cut => Err(Failed {
+                    kind: Kind::Connection,
+                    message: "the recording ends in a fault".to_owned(),
+                }),
+                bytes => Ok(bytes),
+            },
         }
-        String::from_utf8(bytes).map_err(|_| Failed {
-            kind: Kind::Malformed,
-            message: "the reply is not UTF-8".to_owned(),
-        })
     }
 }
 

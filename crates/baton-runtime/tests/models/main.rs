@@ -1,7 +1,9 @@
 //! Calls of models over real HTTP against a scripted server.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "tests write files")]
 
 mod caching;
+mod cassettes;
 mod faults;
 mod fixtures;
 mod server;

@@ -1,0 +1,213 @@
+//! `baton models [ping]`
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use baton_core::id::Tokens;
+use baton_core::message::{Message, Request};
+use baton_runtime::load;
+use baton_runtime::model::cassette::Tape;
+use baton_runtime::model::catalogue::{self, Known};
+use baton_runtime::model::choose::{self, Asked, Choice};
+use baton_runtime::model::{Client, Delta, Error, Kind, Limits, Mode, Tags};
+use serde_json::{Value, json};
+
+use super::{Outcome, Place};
+use crate::args::{ModelsArgs, ModelsCommand, ProviderArgs};
+use crate::reply::{Failure, INTERNAL, Reply, USAGE, table};
+
+/// A person waits for this.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) fn run(place: &Place, args: &ModelsArgs) -> Outcome {
+    let (config, _) = load::config(&place.environment, None)?;
+    let choice = chosen(place, &args.provider, &config)?;
+    let own = choice.model.as_ref().and_then(|model| config.models.get(model));
+    let known = choice.model.as_deref().map(|model| catalogue::known(model, own));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::new(INTERNAL, format!("cannot start: {error}")))?;
+    match &args.command {
+        None => runtime.block_on(list(&choice, known)),
+        Some(ModelsCommand::Ping { record }) => {
+            runtime.block_on(ping(&choice, known, record.as_deref()))
+        }
+    }
+}
+
+fn chosen(
+    place: &Place,
+    args: &ProviderArgs,
+    config: &baton_core::config::Config,
+) -> Result<Choice, Failure> {
+    let asked = Asked {
+        provider: args.provider.clone(),
+        base_url: args.base_url.clone(),
+        model: args.model.clone(),
+    };
+    match choose::choose(&asked, config, &place.environment) {
+        Ok(Some(choice)) => Ok(choice),
+        Ok(None) => {
+            Err(Failure::new(USAGE, "nothing says which model to call").hint(choose::ways()))
+        }
+        Err(problem) => Err(Failure::new(USAGE, problem.to_string())),
+    }
+}
+
+fn client(choice: &Choice, limits: Limits) -> Result<Client, Failure> {
+    Client::new(choice.endpoint.clone(), limits).map_err(|error| Failure::new(INTERNAL, error))
+}
+
+async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
+    let client = client(choice, Limits { connect: PATIENCE, ..Limits::default() })?;
+    let listed = client.listed(PATIENCE).await;
+    let reachable = match &listed {
+        Ok(models) => format!("yes, {} models listed", models.len()),
+        Err(error) if error.kind == Kind::Denied => {
+            format!("yes, but the key is refused: {}", error.message)
+        }
+        // A server that answers at all is there; not every one can list.
+        Err(error) if error.status.is_some() => {
+            format!("yes (no list: status {})", error.status.unwrap_or_default())
+        }
+        Err(error) => format!("no: {}", error.message),
+    };
+    let model = choice.model.as_deref();
+    let told = listed
+        .iter()
+        .flatten()
+        .find(|listed| Some(listed.id.as_str()) == model)
+        .and_then(|listed| listed.context_window);
+    // A server of one's own knows what it was started with.
+    let window = told.or(known.and_then(|known| known.context_window));
+    let key = if choice.endpoint.key.is_some() { "from the environment" } else { "none" };
+    let price = known.and_then(|known| known.price);
+    let shown_price = price.map_or("unknown".to_owned(), |price| {
+        let dollars = |nano: u64| format!("${}.{:02}", nano / 1_000, nano % 1_000 / 10);
+        format!(
+            "{} in, {} out a million tokens (as of {})",
+            dollars(price.input),
+            dollars(price.output),
+            price.as_of
+        )
+    });
+    let tokens = |tokens: Option<Tokens>| {
+        tokens.map_or("unknown".to_owned(), |tokens| format!("{tokens} tokens"))
+    };
+    let mut rows = vec![
+        vec![
+            "provider".to_owned(),
+            format!("{} (by {})", choice.endpoint.wire.name(), choice.because),
+        ],
+        vec!["address".to_owned(), choice.endpoint.base_url.clone()],
+        vec!["key".to_owned(), key.to_owned()],
+        vec![
+            "model".to_owned(),
+            model.unwrap_or("not chosen: say --model or BATON_MODEL").to_owned(),
+        ],
+        vec!["window".to_owned(), tokens(window)],
+        vec!["price".to_owned(), shown_price],
+        vec!["reachable".to_owned(), reachable],
+    ];
+    let names: Vec<&str> =
+        listed.iter().flatten().take(20).map(|listed| listed.id.as_str()).collect();
+    rows.extend(names.iter().map(|name| vec![String::new(), (*name).to_owned()]));
+    let json = json!({
+        "ok": listed.is_ok(),
+        "provider": choice.endpoint.wire,
+        "base_url": choice.endpoint.base_url,
+        "key": choice.endpoint.key.is_some(),
+        "model": model,
+        "context_window": window,
+        "price_as_of": price.map(|price| price.as_of),
+        "error": listed.as_ref().err().map(ToString::to_string),
+        "models": listed.iter().flatten().map(|listed| json!({ "id": listed.id, "context_window": listed.context_window })).collect::<Vec<_>>(),
+    });
+    let mut reply = Reply::new(table(&rows), json);
+    reply.code = if listed.is_ok() { 0 } else { USAGE };
+    Ok(reply)
+}
+
+async fn ping(choice: &Choice, known: Option<Known>, record: Option<&Path>) -> Outcome {
+    let Some(model) = choice.model.clone() else {
+        return Err(Failure::new(USAGE, "which model? Nothing says it")
+            .hint("say `--model NAME` or set BATON_MODEL"));
+    };
+    let mut client = client(choice, Limits { retries: 1, ..Limits::default() })?;
+    if let Some(path) = record {
+        client = client.with_tape(Tape::record(path).map_err(|why| Failure::new(USAGE, why))?);
+    }
+    let request = Request {
+        model,
+        max_output: Tokens(64),
+        temperature: None,
+        cache_key: "baton-ping".to_owned(),
+        tools: Vec::new(),
+        system: vec!["You answer with one word.".to_owned()],
+        format: None,
+        messages: vec![Message::user("Say: pong")],
+        cached_messages: 0,
+    };
+    let tags = Tags { run: "ping".to_owned(), stage: "PING".to_owned(), iteration: 0, attempt: 1 };
+    let start = Instant::now();
+    let mut first = None;
+    let mut hear = |delta: Delta| {
+        if matches!(delta, Delta::Text(_) | Delta::Thinking(_)) {
+            first.get_or_insert_with(|| start.elapsed());
+        }
+    };
+    let answer = client.call(&request, Mode::Stream, &tags, &mut hear).await.map_err(failed)?;
+    let total = start.elapsed();
+    let usage = answer.usage;
+    let price = known.and_then(|known| known.price);
+    let cost = catalogue::cost(&usage, price.as_ref());
+    let count =
+        |tokens: Option<Tokens>| tokens.map_or("unknown".to_owned(), |tokens| tokens.to_string());
+    let cache = match (usage.cache_read, usage.cache_write) {
+        (None, None) => "not reported".to_owned(),
+        (read, written) => format!("reported: {} read, {} written", count(read), count(written)),
+    };
+    let text = table(&[
+        vec![
+            "answer".to_owned(),
+            format!(
+                "{:?} from {}",
+                baton_core::text::shown(answer.text().trim(), 60),
+                answer.model
+            ),
+        ],
+        vec!["first word".to_owned(), first.map_or("none".to_owned(), milliseconds)],
+        vec!["whole".to_owned(), milliseconds(total)],
+        vec![
+            "tokens".to_owned(),
+            format!("{} in, {} out", count(usage.input), count(usage.output)),
+        ],
+        vec!["cache".to_owned(), cache],
+        vec!["cost".to_owned(), cost.map_or("unknown".to_owned(), |cost| cost.to_string())],
+    ]);
+    let json = json!({
+        "ok": true,
+        "model": answer.model,
+        "answer": answer.text(),
+        "stop": answer.stop,
+        "first_ms": first.map(|time| time.as_secs_f64() * 1e3),
+        "total_ms": total.as_secs_f64() * 1e3,
+        "usage": usage,
+        "cost_nanodollars": cost.map_or(Value::Null, |cost| json!(cost.0)),
+    });
+    Ok(Reply::new(text, json))
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.0} ms", time.as_secs_f64() * 1e3)
+}
+
+fn failed(error: Error) -> Failure {
+    let hint = match error.kind {
+        Kind::Denied => "is the key set, and is it this provider's?",
+        Kind::Connection => "is the server running at this address?",
+        Kind::Rejected => "is the model's name right? `baton models` lists what the server has",
+        _ => "it may pass; try again",
+    };
+    Failure::new(INTERNAL, error.to_string()).hint(hint)
+}

@@ -1,0 +1,81 @@
+//! Lists of messages that every provider accepts, and calls that count.
+
+use baton_core::message::{
+    Answer, Message, Part, Role, Stop, ToolCall, ToolResult, Usage, check, tool_call,
+};
+
+fn asks(ids: &[&str]) -> Message {
+    let call = |id: &&str| {
+        Part::ToolCall(ToolCall {
+            id: (*id).to_owned(),
+            name: "Read".to_owned(),
+            arguments: serde_json::Map::new(),
+        })
+    };
+    Message { role: Role::Assistant, parts: ids.iter().map(call).collect() }
+}
+
+fn answers(ids: &[&str]) -> Message {
+    let result = |id: &&str| {
+        Part::ToolResult(ToolResult {
+            call_id: (*id).to_owned(),
+            content: String::new(),
+            is_error: false,
+        })
+    };
+    Message { role: Role::User, parts: ids.iter().map(result).collect() }
+}
+
+#[test]
+fn a_list_is_right_or_says_why_not() {
+    let hello = || Message::user("hello");
+    let cases: Vec<(&str, Vec<Message>)> = vec![
+        ("empty", vec![]),
+        ("a question", vec![hello()]),
+        ("an answer", vec![hello(), Message::assistant("hi"), hello()]),
+        ("two calls, results in any order", vec![hello(), asks(&["a", "b"]), answers(&["b", "a"])]),
+        ("the assistant first", vec![Message::assistant("hi")]),
+        ("two of a user", vec![hello(), hello()]),
+        ("nothing in it", vec![Message { role: Role::User, parts: vec![] }]),
+        ("a result too few", vec![hello(), asks(&["a", "b"]), answers(&["a"])]),
+        ("a result too many", vec![hello(), asks(&["a"]), answers(&["a", "c"])]),
+        ("a call without a result", vec![hello(), asks(&["a"])]),
+        ("one id twice", vec![hello(), asks(&["a", "a"])]),
+        (
+            "a result of an assistant",
+            vec![hello(), Message { role: Role::Assistant, ..answers(&["a"]) }],
+        ),
+    ];
+    let shown = cases.iter().map(|(name, messages)| match check(messages) {
+        Ok(()) => format!("{name}: right"),
+        Err(problem) => format!("{name}: {problem}"),
+    });
+    insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_call_counts_only_when_it_is_whole() {
+    let call = |arguments: &str| tool_call("id".to_owned(), "Read".to_owned(), arguments);
+    assert_eq!(call("{\"a\":1}").unwrap().arguments["a"], 1);
+    assert!(call("").unwrap().arguments.is_empty(), "no arguments are none");
+    for broken in ["{\"a\":", "[1]", "null", "\"x\"", "{}{}", "nonsense"] {
+        assert!(call(broken).is_err(), "{broken}");
+    }
+    assert!(tool_call(String::new(), "Read".to_owned(), "{}").is_err());
+    assert!(tool_call("id".to_owned(), String::new(), "{}").is_err());
+    let answer = Answer {
+        id: "1".to_owned(),
+        model: "m".to_owned(),
+        parts: vec![
+            Part::Text { text: "a".to_owned() },
+            Part::ToolCall(call("{}").unwrap()),
+            Part::Text { text: "b".to_owned() },
+        ],
+        broken_calls: Vec::new(),
+        stop: Stop::ToolCalls,
+        usage: Usage::default(),
+    };
+    assert_eq!((answer.text().as_str(), answer.tool_calls().count()), ("ab", 1));
+    let read: Answer = serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap();
+    assert_eq!(read, answer);
+}

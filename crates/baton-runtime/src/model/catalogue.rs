@@ -1,0 +1,185 @@
+//! What is known of models by name: window, longest answer, price. A list with dates, overridable
+//! by the user's configuration; of a model that it does not have nothing is assumed.
+
+use baton_core::config::ModelConfig;
+use baton_core::id::Tokens;
+use baton_core::message::Usage;
+
+/// What is known of one model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    pub context_window: Option<Tokens>,
+    pub max_output: Option<Tokens>,
+    pub price: Option<Price>,
+}
+
+/// Nano-dollars a token: 3,000 is 3 dollars a million.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Price {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    /// When the provider's list said so.
+    pub as_of: &'static str,
+}
+
+/// A sum of money, in nano-dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Cost(pub u64);
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A hundredth of a cent is as fine as anybody looks, and a call is never free.
+        let units = self.0.div_ceil(100_000);
+        write!(out, "${}.{:04}", units / 10_000, units % 10_000)
+    }
+}
+
+struct Row {
+    /// The name begins with it; the longest such row counts.
+    prefix: &'static str,
+    window: u64,
+    output: u64,
+    /// Input, output, cache read, cache write.
+    price: [u64; 4],
+}
+
+/// From the providers' own pages: platform.claude.com (models, pricing; a cache write of five
+/// minutes), platform.openai.com (models, pricing; a cache write costs what input does).
+const AS_OF: &str = "2025-11-24";
+const ROWS: [Row; 14] = [
+    row("claude-opus-4-5", 200_000, 64_000, [5_000, 25_000, 500, 6_250]),
+    row("claude-opus-4", 200_000, 32_000, [15_000, 75_000, 1_500, 18_750]),
+    row("claude-sonnet-4", 200_000, 64_000, [3_000, 15_000, 300, 3_750]),
+    row("claude-haiku-4-5", 200_000, 64_000, [1_000, 5_000, 100, 1_250]),
+    row("claude-3-5-haiku", 200_000, 8_192, [800, 4_000, 80, 1_000]),
+    row("gpt-5", 400_000, 128_000, [1_250, 10_000, 125, 1_250]),
+    row("gpt-5-mini", 400_000, 128_000, [250, 2_000, 25, 250]),
+    row("gpt-5-nano", 400_000, 128_000, [50, 400, 5, 50]),
+    row("gpt-4.1", 1_047_576, 32_768, [2_000, 8_000, 500, 2_000]),
+    row("gpt-4.1-mini", 1_047_576, 32_768, [400, 1_600, 100, 400]),
+    row("gpt-4o", 128_000, 16_384, [2_500, 10_000, 1_250, 2_500]),
+    row("gpt-4o-mini", 128_000, 16_384, [150, 600, 75, 150]),
+    row("o3", 200_000, 100_000, [2_000, 8_000, 500, 2_000]),
+    row("o4-mini", 200_000, 100_000, [1_100, 4_400, 275, 1_100]),
+];
+
+const fn row(prefix: &'static str, window: u64, output: u64, price: [u64; 4]) -> Row {
+    Row { prefix, window, output, price }
+}
+
+/// What is known of a model, the user's own figures first.
+pub fn known(model: &str, own: Option<&ModelConfig>) -> Known {
+    // Gateways put the provider before the name: `anthropic/claude-…`.
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let fits = |row: &&Row| {
+        let rest = name.strip_prefix(row.prefix);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.', '@', ':']))
+    };
+    let row = ROWS.iter().filter(fits).max_by_key(|row| row.prefix.len());
+    let listed = row.map(|row| {
+        let [input, output, cache_read, cache_write] = row.price;
+        Price { input, output, cache_read, cache_write, as_of: AS_OF }
+    });
+    let own_price = own.and_then(|own| {
+        let (input, output) = (nano(own.input?), nano(own.output?));
+        let cache_read = own.cache_read.map_or(input, nano);
+        let cache_write = own.cache_write.map_or(input, nano);
+        Some(Price { input, output, cache_read, cache_write, as_of: "the configuration" })
+    });
+    Known {
+        context_window: own
+            .and_then(|own| own.context_window)
+            .or(row.map(|row| row.window))
+            .map(Tokens),
+        max_output: own.and_then(|own| own.max_output).or(row.map(|row| row.output)).map(Tokens),
+        price: own_price.or(listed),
+    }
+}
+
+/// Dollars a million to nano-dollars a token.
+fn nano(dollars: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the configuration holds 0 to 100,000"
+    )]
+    let nano = (dollars * 1_000.0).round() as u64;
+    nano
+}
+
+/// What a call cost. Unknown, and never zero, when the price or the count is.
+pub fn cost(usage: &Usage, price: Option<&Price>) -> Option<Cost> {
+    let price = price?;
+    let of = |tokens: Option<Tokens>, price: u64| {
+        tokens.map_or(0, |tokens| tokens.0.saturating_mul(price))
+    };
+    // A provider without a cache says nothing of it; one that counts at all says these two.
+    let (input, output) = (usage.input?, usage.output?);
+    let cached = of(usage.cache_read, price.cache_read)
+        .saturating_add(of(usage.cache_write, price.cache_write));
+    Some(Cost(
+        of(Some(input), price.input)
+            .saturating_add(of(Some(output), price.output))
+            .saturating_add(cached),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_known_by_the_longest_prefix_of_its_name() {
+        let input = |name: &str| known(name, None).price.map(|price| price.input);
+        assert_eq!(input("claude-opus-4-5-20251101"), Some(5_000));
+        assert_eq!(input("claude-opus-4-1-20250805"), Some(15_000));
+        assert_eq!(input("anthropic/claude-sonnet-4.5"), Some(3_000));
+        assert_eq!(input("gpt-5"), Some(1_250));
+        assert_eq!(input("gpt-5-mini-2025-08-07"), Some(250));
+        for unknown in ["gpt-50", "o3x", "", "qwen2.5-coder", "claude"] {
+            assert_eq!(
+                known(unknown, None),
+                Known { context_window: None, max_output: None, price: None },
+                "{unknown}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_configuration_wins_and_fills() {
+        let own = ModelConfig {
+            context_window: Some(1_000_000),
+            input: Some(0.5),
+            output: Some(2.0),
+            ..ModelConfig::default()
+        };
+        let known = known("claude-sonnet-4-5", Some(&own));
+        assert_eq!(known.context_window, Some(Tokens(1_000_000)));
+        assert_eq!(known.max_output, Some(Tokens(64_000)));
+        assert_eq!(
+            known.price.map(|price| (price.input, price.cache_read, price.as_of)),
+            Some((500, 500, "the configuration"))
+        );
+    }
+
+    #[test]
+    fn a_cost_counts_each_kind_of_token_and_is_unknown_rather_than_zero() {
+        let price = known("claude-sonnet-4-5", None).price;
+        let usage = Usage {
+            input: Some(Tokens(12)),
+            output: Some(Tokens(25)),
+            cache_read: Some(Tokens(4_000)),
+            cache_write: Some(Tokens(300)),
+            reasoning: None,
+        };
+        // 12·3 + 25·15 + 4,000·0.3 + 300·3.75 millionths of a dollar.
+        assert_eq!(cost(&usage, price.as_ref()), Some(Cost(2_736_000)));
+        assert_eq!(cost(&usage, None), None);
+        assert_eq!(cost(&Usage::default(), price.as_ref()), None);
+        assert_eq!(Cost(2_736_000).to_string(), "$0.0028");
+        assert_eq!(Cost(1).to_string(), "$0.0001");
+        assert_eq!(Cost(12_345_678_900).to_string(), "$12.3457");
+    }
+}
