@@ -47,6 +47,9 @@ pub struct ProviderConfig {
     pub base_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// A shell command whose output is the key, where the environment has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_command: Option<String>,
 }
 
 /// What a person knows better than the list: tokens, and dollars for a million of them.

@@ -4,6 +4,7 @@
 pub mod builtin;
 pub mod load;
 pub mod store;
+pub mod sandbox;
 pub mod model;
 pub mod git;
 pub mod board;

@@ -510,6 +510,19 @@ fn empty_request() -> Request {
     }
 }
 
+/// The answer in the bytes of a stream, or why they hold none.
+pub fn decode_stream(wire: Wire, bytes: &[u8]) -> Result<Answer, String> {
+    let decode = || {
+        let mut stream = Stream::new(wire);
+        let mut parser = sse::Parser::default();
+        for event in parser.feed(bytes).map_err(Failed::new)? {
+            stream.take(&event.data)?;
+        }
+        if parser.is_clean() { stream.finish() } else { Err(Failed::cut()) }
+    };
+    decode().map(with_ids_of_their_own).map_err(|failed: Failed| failed.message)
+}
+
 /// What was read of a reply.
 #[derive(Debug, Default)]
 struct Taken {

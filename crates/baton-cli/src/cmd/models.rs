@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, Place};
 use crate::args::{ModelsArgs, ModelsCommand, ProviderArgs};
-use crate::reply::{Failure, INTERNAL, Reply, USAGE, table};
+use crate::reply::{Failure, INTERNAL, Reply, USAGE, counted, table};
 
 /// A person waits for this.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
     let client = client(choice, Limits { connect: PATIENCE, ..Limits::default() })?;
     let listed = client.listed(PATIENCE).await;
     let reachable = match &listed {
-        Ok(models) => format!("yes, {} models listed", models.len()),
+        Ok(models) => format!("yes, {} listed", counted(models.len(), "model")),
         Err(error) if error.kind == Kind::Denied => {
             format!("yes, but the key is refused: {}", error.message)
         }
@@ -73,11 +73,11 @@ async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
         Err(error) => format!("no: {}", error.message),
     };
     let model = choice.model.as_deref();
-    let told = listed
-        .iter()
-        .flatten()
-        .find(|listed| Some(listed.id.as_str()) == model)
-        .and_then(|listed| listed.context_window);
+    let named = listed.iter().flatten().find(|listed| Some(listed.id.as_str()) == model);
+    // A server with one model answers to any name.
+    let only =
+        listed.as_ref().ok().filter(|models| models.len() == 1).and_then(|models| models.first());
+    let told = named.or(only).and_then(|listed| listed.context_window);
     // A server of one's own knows what it was started with.
     let window = told.or(known.and_then(|known| known.context_window));
     let key = if choice.endpoint.key.is_some() { "from the environment" } else { "none" };

@@ -126,6 +126,38 @@ pub fn cost(usage: &Usage, price: Option<&Price>) -> Option<Cost> {
     ))
 }
 
+/// What several calls took: of a stage, of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    pub calls: u32,
+    pub usage: Usage,
+    /// Of the calls whose cost is known.
+    pub cost: Cost,
+    /// Calls whose cost nobody knows: the sum is then a lower bound.
+    pub unknown_costs: u32,
+}
+
+impl Tally {
+    pub fn add(&mut self, usage: &Usage, cost: Option<Cost>) {
+        let sum = |a: Option<Tokens>, b: Option<Tokens>| match (a, b) {
+            (Some(a), Some(b)) => Some(Tokens(a.0.saturating_add(b.0))),
+            (only, None) | (None, only) => only,
+        };
+        self.calls += 1;
+        self.usage = Usage {
+            input: sum(self.usage.input, usage.input),
+            output: sum(self.usage.output, usage.output),
+            cache_read: sum(self.usage.cache_read, usage.cache_read),
+            cache_write: sum(self.usage.cache_write, usage.cache_write),
+            reasoning: sum(self.usage.reasoning, usage.reasoning),
+        };
+        match cost {
+            Some(Cost(nano)) => self.cost.0 = self.cost.0.saturating_add(nano),
+            None => self.unknown_costs += 1,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +177,16 @@ mod tests {
                 "{unknown}"
             );
         }
+    }
+
+    #[test]
+    fn a_sum_says_how_much_of_it_is_unknown() {
+        let mut tally = Tally::default();
+        let usage = Usage { input: Some(Tokens(3)), output: Some(Tokens(4)), ..Usage::default() };
+        tally.add(&usage, Some(Cost(5)));
+        tally.add(&usage, None);
+        assert_eq!((tally.calls, tally.cost, tally.unknown_costs), (2, Cost(5), 1));
+        assert_eq!((tally.usage.input, tally.usage.cache_read), (Some(Tokens(6)), None));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Which provider to call: flags, then `BATON_…` variables, then the user's configuration, then
 //! the providers' own variables. Keys come from the environment and are never looked at otherwise.
 
+use std::time::Duration;
+
 use baton_core::config::Config;
 use baton_core::message::Wire;
 use baton_core::problem::{Problem, list};
 
 use super::{Endpoint, Secret};
 use crate::load::Environment;
+use crate::sandbox;
 
 /// What was said on the command line.
 #[derive(Debug, Clone, Default)]
@@ -82,8 +85,29 @@ pub fn choose(
     }
     let model = asked.model.clone().or_else(|| variable("BATON_MODEL"));
     let model = model.or_else(|| own.and_then(|own| own.model.clone()));
-    let endpoint = Endpoint::new(wire, base_url.as_deref(), variable(key).map(Secret::new));
+    let key = match (variable(key), own.and_then(|own| own.api_key_command.as_deref())) {
+        (Some(key), _) => Some(Secret::new(key)),
+        (None, Some(command)) => Some(key_of(command)?),
+        (None, None) => None,
+    };
+    let endpoint = Endpoint::new(wire, base_url.as_deref(), key);
     Ok(Some(Choice { endpoint, model, because }))
+}
+
+/// A password store may ask its owner something; it has half a minute.
+fn key_of(command: &str) -> Result<Secret, Problem> {
+    let said = sandbox::output_of(command, Duration::from_secs(30), 4_096);
+    match said {
+        Ok(key) if !key.is_empty() && key.chars().all(|c| c.is_ascii_graphic()) => {
+            Ok(Secret::new(key))
+        }
+        // What it printed may be half of a key and is not repeated.
+        Ok(_) => Err(Problem::new("api-key-command", "api_key_command did not print a key")
+            .expected("the key alone")),
+        Err(why) => {
+            Err(Problem::new("api-key-command", format!("api_key_command gave no key: {why}")))
+        }
+    }
 }
 
 fn wire(name: &str) -> Result<Wire, Problem> {
@@ -158,6 +182,17 @@ mod tests {
                 "",
                 &[("BATON_BASE_URL", "http://127.0.0.1:8080"), ("OPENAI_API_KEY", "k")],
             ),
+            chosen(
+                &none,
+                "[provider]\nname = \"anthropic\"\napi_key_command = \"echo sk-1\"\n",
+                &[],
+            ),
+            chosen(
+                &none,
+                "[provider]\nname = \"anthropic\"\napi_key_command = \"echo two words\"\n",
+                &[],
+            ),
+            chosen(&none, "[provider]\nname = \"anthropic\"\napi_key_command = \"exit 1\"\n", &[]),
             chosen(&typo, "", &[]),
             chosen(&none, "", &[("BATON_BASE_URL", "127.0.0.1:8080")]),
         ]
@@ -172,6 +207,9 @@ mod tests {
         anthropic https://api.anthropic.com m key no by --provider
         openai-chat http://127.0.0.1:8080 - key no by a base URL without a provider
         openai-chat http://127.0.0.1:8080 - key yes by a base URL without a provider
+        anthropic https://api.anthropic.com - key yes by the user's configuration
+        api_key_command did not print a key; expected the key alone
+        api_key_command gave no key: it failed, exit status: 1
         the provider `antropic` is not known; expected one of `anthropic`, `openai-responses`, `openai-chat`; did you mean `anthropic`?
         the base URL `127.0.0.1:8080` is not one; expected `http://…` or `https://…`
         ");

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use baton_core::message::Wire;
-use baton_runtime::model::{Delta, Kind, Limits, Mode};
+use baton_runtime::model::{Delta, Kind, Limits, Mode, decode_stream};
 
 use crate::fixtures::{self, CASES, Case};
 use crate::server::{self, Script, Server, Step};
@@ -140,6 +140,48 @@ async fn every_stream_cut_at_every_byte_gives_no_half_of_a_call() {
             }
         }
     }
+}
+
+/// Bytes lost, doubled, changed and moved: an answer that comes out has only whole calls.
+/// `BATON_FUZZ_ITERATIONS=1000000` for longer.
+#[test]
+fn no_mangled_stream_panics_or_gives_a_half_of_a_call() {
+    let asked = std::env::var("BATON_FUZZ_ITERATIONS").ok();
+    let iterations: u64 = asked.map_or(30_000, |asked| asked.parse().unwrap());
+    let mut random = fastrand::Rng::with_seed(7);
+    let streams: Vec<(Wire, Vec<u8>)> = Wire::ALL
+        .into_iter()
+        .flat_map(|wire| CASES.map(|case| (wire, fixtures::stream(wire, case).into_bytes())))
+        .collect();
+    let mut accepted = 0;
+    for _ in 0..iterations {
+        let (wire, stream) = &streams[random.usize(..streams.len())];
+        let mut bytes = stream.clone();
+        for _ in 0..random.usize(1..4) {
+            let at = random.usize(..bytes.len());
+            let end = (at + random.usize(1..60)).min(bytes.len());
+            match random.u8(..5) {
+                0 => bytes.truncate(at.max(1)),
+                1 => drop(bytes.drain(at..end)),
+                2 => bytes[at] = random.u8(..),
+                3 => bytes.splice(at..at, bytes[at..end].to_vec()).for_each(drop),
+                _ => bytes[at..end].reverse(),
+            }
+            if bytes.is_empty() {
+                bytes.push(b'\n');
+            }
+        }
+        if let Ok(answer) = decode_stream(*wire, &bytes) {
+            accepted += 1;
+            let mut ids: Vec<&str> = answer.tool_calls().map(|call| call.id.as_str()).collect();
+            let count = ids.len();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), count);
+            assert!(answer.tool_calls().all(|call| !call.id.is_empty() && !call.name.is_empty()));
+        }
+    }
+    assert!(accepted > 0 && accepted < iterations, "{accepted} of {iterations}");
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
 //! Calls of models over real HTTP against a scripted server.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
-#![expect(clippy::disallowed_methods, reason = "tests write files")]
+#![expect(clippy::disallowed_methods, reason = "tests write files and read a variable")]
+#![expect(clippy::print_stdout, reason = "what a real model did is worth seeing")]
 
 mod caching;
 mod cassettes;
 mod faults;
 mod fixtures;
+mod local;
 mod server;
 mod wires;
 
