@@ -126,9 +126,16 @@ pub fn pack_folder(folder: &Path) -> Result<Files, Error> {
 }
 
 /// The variables that Baton looks at, taken once at the start.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
+}
+
+impl std::fmt::Debug for Environment {
+    /// Values may be keys.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Environment of {} variables", self.variables.len())
+    }
 }
 
 impl Environment {

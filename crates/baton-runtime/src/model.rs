@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::id::Tokens;
-use baton_core::message::{Answer, BrokenCall, Part, Request, Wire};
+use baton_core::message::{self, Answer, BrokenCall, Part, Request, Wire};
 use baton_core::text;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -292,6 +292,9 @@ impl Client {
             .acquire()
             .await
             .map_err(|_| self.error(request, Kind::Connection, "the client is closed"))?;
+        if let Err(problem) = message::check(&request.messages) {
+            return Err(self.error(request, Kind::Rejected, format!("not sent: {problem}")));
+        }
         let body = self.body(request, mode);
         let deadline = tokio::time::Instant::now() + self.limits.total;
         let mut tries = 0;
@@ -332,8 +335,10 @@ impl Client {
             }
             None => {
                 let headers = self.headers(tags);
-                let sent =
-                    self.http.post(&self.endpoint.url(), &headers, body, self.limits.idle).await;
+                // An answer that is not streamed is silent until it is whole.
+                let patience =
+                    if mode == Mode::Whole { self.limits.total } else { self.limits.idle };
+                let sent = self.http.post(&self.endpoint.url(), &headers, body, patience).await;
                 sent.map_err(|failed| self.error(request, failed.kind, failed.message))?
             }
         };
@@ -418,7 +423,9 @@ impl Client {
     ) -> Result<Answer, Failed> {
         let mut stream = Stream::new(self.endpoint.wire);
         let mut parser = sse::Parser::default();
-        while let Some(chunk) = self.chunk(reply, taken).await? {
+        // A server may leave the connection open behind the end of the answer.
+        while !stream.is_done() {
+            let Some(chunk) = self.chunk(reply, taken).await? else { break };
             if taken.bytes.len() > http::ANSWER_BYTES {
                 return Err(Failed::new("the answer is larger than any model's"));
             }
@@ -428,7 +435,7 @@ impl Client {
                 }
             }
         }
-        if !parser.is_clean() {
+        if !parser.is_clean() && !stream.has_end() {
             return Err(Failed::cut());
         }
         stream.finish()
@@ -518,7 +525,7 @@ pub fn decode_stream(wire: Wire, bytes: &[u8]) -> Result<Answer, String> {
         for event in parser.feed(bytes).map_err(Failed::new)? {
             stream.take(&event.data)?;
         }
-        if parser.is_clean() { stream.finish() } else { Err(Failed::cut()) }
+        if parser.is_clean() || stream.has_end() { stream.finish() } else { Err(Failed::cut()) }
     };
     decode().map(with_ids_of_their_own).map_err(|failed: Failed| failed.message)
 }
@@ -558,6 +565,12 @@ fn refusal(status: u16, body: &str) -> Failed {
         413 => Kind::ContextTooLong,
         _ if is_too_long(error) => Kind::ContextTooLong,
         401 | 403 => Kind::Denied,
+        // No pause brings money.
+        _ if text_of(&error["code"]) == "insufficient_quota"
+            || text_of(&error["type"]) == "insufficient_quota" =>
+        {
+            Kind::Denied
+        }
         429 => Kind::RateLimited,
         408 | 409 | 500..=599 => Kind::Provider,
         _ => Kind::Rejected,
@@ -627,8 +640,14 @@ impl Failed {
         let kind = match word {
             _ if is_too_long(error) => Kind::ContextTooLong,
             "rate_limit_error" | "rate_limit_exceeded" => Kind::RateLimited,
-            "invalid_request_error" => Kind::Rejected,
-            "authentication_error" | "permission_error" => Kind::Denied,
+            "invalid_request_error"
+            | "invalid_prompt"
+            | "not_found_error"
+            | "request_too_large" => Kind::Rejected,
+            "authentication_error"
+            | "permission_error"
+            | "billing_error"
+            | "insufficient_quota" => Kind::Denied,
             _ => Kind::Provider,
         };
         Failed {
@@ -636,6 +655,21 @@ impl Failed {
             message: format!("the provider broke off: {word}: {}", text_of(&error["message"])),
         }
     }
+}
+
+/// Arguments as text; some servers send the object itself.
+fn arguments_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Thinking that nothing follows (the answer was cut, the call behind it broken) cannot be sent.
+fn sendable(parts: &[Part]) -> &[Part] {
+    let end = parts.iter().rposition(|part| !matches!(part, Part::Thinking(_)));
+    &parts[..end.map_or(0, |last| last + 1)]
 }
 
 fn text_of(value: &Value) -> &str {
@@ -668,6 +702,22 @@ impl Stream {
             Stream::Anthropic(stream) => stream.take(data),
             Stream::Responses(stream) => stream.take(data),
             Stream::Chat(stream) => stream.take(data),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            Stream::Anthropic(stream) => stream.is_done(),
+            Stream::Responses(stream) => stream.is_done(),
+            Stream::Chat(stream) => stream.is_done(),
+        }
+    }
+
+    fn has_end(&self) -> bool {
+        match self {
+            Stream::Anthropic(stream) => stream.is_done(),
+            Stream::Responses(stream) => stream.is_done(),
+            Stream::Chat(stream) => stream.has_end(),
         }
     }
 

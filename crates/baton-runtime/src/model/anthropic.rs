@@ -3,11 +3,12 @@
 
 use baton_core::id::Tokens;
 use baton_core::message::{
-    Answer, Message, Part, Request, Role, Stop, Thinking, Usage, Wire, tool_call,
+    Answer, BrokenCall, Message, Part, Request, Role, Stop, Thinking, ToolCall, Usage, Wire,
+    tool_call,
 };
 use serde_json::{Map, Value, json};
 
-use super::{Delta, Failed, field, text_of};
+use super::{Delta, Failed, field, sendable, text_of};
 
 pub(super) fn encode(request: &Request, stream: bool) -> Value {
     let mut body = Map::new();
@@ -62,9 +63,11 @@ fn unmarked(mut block: Value) -> Value {
 }
 
 fn encode_message(message: &Message, is_end: bool) -> Value {
-    let mut blocks: Vec<Value> = message.parts.iter().filter_map(encode_part).collect();
+    let mut blocks: Vec<Value> = sendable(&message.parts).iter().filter_map(encode_part).collect();
     // Thinking cannot carry a breakpoint.
-    if is_end && let Some(last) = blocks.iter_mut().rev().find(|block| block["type"] != "thinking")
+    if is_end
+        && let Some(last) =
+            blocks.iter_mut().rev().find(|block| !text_of(&block["type"]).ends_with("thinking"))
     {
         *last = marked(last.take());
     }
@@ -77,7 +80,7 @@ fn encode_message(message: &Message, is_end: bool) -> Value {
 
 fn encode_part(part: &Part) -> Option<Value> {
     Some(match part {
-        Part::Text { text } if text.is_empty() => return None,
+        Part::Text { text } if text.trim().is_empty() => return None,
         Part::Text { text } => json!({ "type": "text", "text": text }),
         Part::ToolCall(call) => {
             json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments })
@@ -99,12 +102,19 @@ pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
     let mut parts = Vec::new();
     let mut broken_calls = Vec::new();
     let blocks = body["content"].as_array().ok_or(Failed::new("the answer has no content"))?;
-    for block in blocks {
+    // Stopped for another reason than the end of its turn, the last call may be half of itself.
+    let is_cut = !matches!(
+        text_of(&body["stop_reason"]),
+        "tool_use" | "end_turn" | "stop_sequence" | "pause_turn"
+    );
+    let last = blocks.len().saturating_sub(1);
+    for (index, block) in blocks.iter().enumerate() {
         match text_of(&block["type"]) {
             "text" => parts.push(Part::Text { text: field(block, "text")? }),
             "tool_use" => {
                 let arguments = block.get("input").map(Value::to_string).unwrap_or_default();
                 match tool_call(field(block, "id")?, field(block, "name")?, &arguments) {
+                    Ok(call) if is_cut && index == last => broken_calls.push(cut_off(call)),
                     Ok(call) => parts.push(Part::ToolCall(call)),
                     Err(broken) => broken_calls.push(broken),
                 }
@@ -125,6 +135,11 @@ pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
         stop,
         usage,
     })
+}
+
+fn cut_off(call: ToolCall) -> BrokenCall {
+    let arguments = Value::Object(call.arguments).to_string();
+    BrokenCall { id: call.id, name: call.name, arguments, why: "the call was cut off".to_owned() }
 }
 
 fn thinking(block: Value) -> Part {
@@ -248,6 +263,10 @@ impl Stream {
         })
     }
 
+    pub(super) fn is_done(&self) -> bool {
+        self.is_whole
+    }
+
     /// The answer, if the stream came to its end.
     pub(super) fn finish(mut self) -> Result<Answer, Failed> {
         if !self.is_whole {
@@ -269,18 +288,13 @@ impl Stream {
                 }
                 "tool_use" => {
                     let (id, name) = (field(&whole, "id")?, field(&whole, "name")?);
-                    let call = tool_call(id, name, &block.text);
-                    match call {
+                    // A block may begin with all it has.
+                    let begun = whole["input"].to_string();
+                    let arguments = if block.text.trim().is_empty() { &begun } else { &block.text };
+                    match tool_call(id, name, arguments) {
                         // Cut by the limit of tokens: its arguments may parse by accident.
                         Ok(call) if !block.is_closed => {
-                            let arguments = block.text;
-                            let why = "the call was cut off".to_owned();
-                            broken_calls.push(baton_core::message::BrokenCall {
-                                id: call.id,
-                                name: call.name,
-                                arguments,
-                                why,
-                            });
+                            broken_calls.push(cut_off(call));
                             continue;
                         }
                         Ok(call) => whole["input"] = Value::Object(call.arguments),

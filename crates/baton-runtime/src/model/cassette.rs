@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -52,7 +53,9 @@ impl Tape {
     pub fn record(path: &Path) -> Result<Tape, String> {
         let failed =
             |error: std::io::Error| format!("cannot record to {}: {error}", path.display());
-        let mut file = File::create_new(path).map_err(failed)?;
+        // Conversations are nobody else's to read.
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+        let mut file = file.map_err(failed)?;
         let head = serde_json::to_string(&Head { cassette: VERSION }).unwrap_or_default();
         writeln!(file, "{head}").map_err(failed)?;
         Ok(Tape::Recording(Recorder { file: Arc::new(Mutex::new(file)) }))

@@ -48,8 +48,10 @@ struct Row {
 /// From the providers' own pages: platform.claude.com (models, pricing; a cache write of five
 /// minutes), platform.openai.com (models, pricing; a cache write costs what input does).
 const AS_OF: &str = "2025-11-24";
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 16] = [
     row("claude-opus-4-5", 200_000, 64_000, [5_000, 25_000, 500, 6_250]),
+    row("claude-opus-4-1", 200_000, 32_000, [15_000, 75_000, 1_500, 18_750]),
+    row("claude-sonnet-4-5", 200_000, 64_000, [3_000, 15_000, 300, 3_750]),
     row("claude-opus-4", 200_000, 32_000, [15_000, 75_000, 1_500, 18_750]),
     row("claude-sonnet-4", 200_000, 64_000, [3_000, 15_000, 300, 3_750]),
     row("claude-haiku-4-5", 200_000, 64_000, [1_000, 5_000, 100, 1_250]),
@@ -73,9 +75,20 @@ const fn row(prefix: &'static str, window: u64, output: u64, price: [u64; 4]) ->
 pub fn known(model: &str, own: Option<&ModelConfig>) -> Known {
     // Gateways put the provider before the name: `anthropic/claude-…`.
     let name = model.rsplit('/').next().unwrap_or(model);
+    // `claude-sonnet-4.5` is how some of them write `claude-sonnet-4-5`.
+    let name = if name.starts_with("claude") { name.replace('.', "-") } else { name.to_owned() };
+    // Behind the name only a date may stand: `gpt-5-pro` is another model than `gpt-5`.
+    let is_date = |rest: &str| {
+        let digits = rest.bytes().filter(u8::is_ascii_digit).count();
+        (4..=8).contains(&digits)
+            && rest.starts_with("-20")
+            && rest.bytes().all(|b| b.is_ascii_digit() || b == b'-')
+    };
     let fits = |row: &&Row| {
         let rest = name.strip_prefix(row.prefix);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.', '@', ':']))
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest == "-latest" || rest.starts_with(['@', ':']) || is_date(rest)
+        })
     };
     let row = ROWS.iter().filter(fits).max_by_key(|row| row.prefix.len());
     let listed = row.map(|row| {
@@ -170,7 +183,17 @@ mod tests {
         assert_eq!(input("anthropic/claude-sonnet-4.5"), Some(3_000));
         assert_eq!(input("gpt-5"), Some(1_250));
         assert_eq!(input("gpt-5-mini-2025-08-07"), Some(250));
-        for unknown in ["gpt-50", "o3x", "", "qwen2.5-coder", "claude"] {
+        for unknown in [
+            "gpt-50",
+            "gpt-5-pro",
+            "gpt-4.1-nano",
+            "o3-mini",
+            "claude-opus-4-6",
+            "o3x",
+            "",
+            "qwen2.5-coder",
+            "claude",
+        ] {
             assert_eq!(
                 known(unknown, None),
                 Known { context_window: None, max_output: None, price: None },

@@ -8,7 +8,7 @@ use baton_core::id::Tokens;
 use baton_core::message::{Answer, Message, Part, Request, Role, Stop, Usage, tool_call};
 use serde_json::{Map, Value, json};
 
-use super::{Delta, Failed, field, text_of};
+use super::{Delta, Failed, arguments_of, field, text_of};
 
 /// `is_openai`: the provider itself, whose newer models want another name for the limit.
 pub(super) fn encode(request: &Request, stream: bool, is_openai: bool) -> Value {
@@ -40,11 +40,14 @@ pub(super) fn encode(request: &Request, stream: bool, is_openai: bool) -> Value 
         });
         body.insert("tools".into(), tools.collect());
     }
-    let system = request.system.iter().filter(|text| !text.is_empty());
-    let system = system.map(|text| json!({ "role": "system", "content": text }));
+    // One message: the templates of some models allow no second.
+    let system: Vec<&str> =
+        request.system.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    let system =
+        (!system.is_empty()).then(|| json!({ "role": "system", "content": system.join("\n\n") }));
     body.insert(
         "messages".into(),
-        system.chain(request.messages.iter().flat_map(encode_message)).collect(),
+        system.into_iter().chain(request.messages.iter().flat_map(encode_message)).collect(),
     );
     Value::Object(body)
 }
@@ -102,7 +105,7 @@ pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
         model: field(body, "model")?,
         text: text_of(&message["content"]).to_owned(),
         refusal: text_of(&message["refusal"]).to_owned(),
-        finish: Some(text_of(&choice["finish_reason"]).to_owned()),
+        finish: choice["finish_reason"].as_str().filter(|word| !word.is_empty()).map(str::to_owned),
         usage: usage(&body["usage"]),
         calls: BTreeMap::new(),
     };
@@ -139,7 +142,7 @@ impl Call {
         Call {
             id: text_of(&value["id"]).to_owned(),
             name: text_of(&value["function"]["name"]).to_owned(),
-            arguments: text_of(&value["function"]["arguments"]).to_owned(),
+            arguments: arguments_of(&value["function"]["arguments"]),
         }
     }
 }
@@ -158,7 +161,7 @@ struct Gathered {
 impl Gathered {
     fn answer(self) -> Result<Answer, Failed> {
         let Some(finish) = self.finish else { return Err(Failed::cut()) };
-        let is_cut = finish == "length";
+        let is_cut = !matches!(finish.as_str(), "stop" | "tool_calls" | "function_call");
         let mut parts = Vec::new();
         let mut broken_calls = Vec::new();
         if !self.text.is_empty() {
@@ -205,11 +208,13 @@ impl Gathered {
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     gathered: Gathered,
+    is_done: bool,
 }
 
 impl Stream {
     pub(super) fn take(&mut self, data: &str) -> Result<Vec<Delta>, Failed> {
         if data.trim() == "[DONE]" {
+            self.is_done = true;
             return Ok(Vec::new());
         }
         let chunk: Value = serde_json::from_str(data)
@@ -254,10 +259,21 @@ impl Stream {
             }
             call.arguments.push_str(&new.arguments);
         }
-        if let Some(reason) = choice["finish_reason"].as_str() {
+        // Some gateways send an empty one in every chunk.
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|word| !word.is_empty()) {
             all.finish = Some(reason.to_owned());
         }
         Ok(deltas)
+    }
+
+    /// Nothing more will come.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// The answer is whole, whatever may still be counted.
+    pub(super) fn has_end(&self) -> bool {
+        self.gathered.finish.is_some()
     }
 
     pub(super) fn finish(self) -> Result<Answer, Failed> {

@@ -83,11 +83,22 @@ pub fn choose(
         let message = format!("the base URL `{}` is not one", baton_core::text::shown(url, 80));
         return Err(Problem::new("base-url", message).expected("`http://…` or `https://…`"));
     }
+    let authority = base_url
+        .as_deref()
+        .and_then(|url| url.split_once("://"))
+        .map(|(_, rest)| rest.split('/').next());
+    if authority.flatten().is_some_and(|authority| authority.contains('@')) {
+        let problem = Problem::new("base-url", "the base URL holds a user name or a password");
+        return Err(
+            problem.expected("an address alone; keys come from the environment or a command")
+        );
+    }
     let model = asked.model.clone().or_else(|| variable("BATON_MODEL"));
     let model = model.or_else(|| own.and_then(|own| own.model.clone()));
-    let key = match (variable(key), own.and_then(|own| own.api_key_command.as_deref())) {
-        (Some(key), _) => Some(Secret::new(key)),
-        (None, Some(command)) => Some(key_of(command)?),
+    // The configuration's own key goes to the configuration's own address.
+    let key = match (own.and_then(|own| own.api_key_command.as_deref()), variable(key)) {
+        (Some(command), _) => Some(key_of(command)?),
+        (None, Some(key)) => Some(Secret::new(key.trim())),
         (None, None) => None,
     };
     let endpoint = Endpoint::new(wire, base_url.as_deref(), key);

@@ -132,7 +132,11 @@ async fn within<T>(
     match tokio::time::timeout(idle, future).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
-            let kind = if error.is_timeout() { Kind::Timeout } else { Kind::Connection };
+            let kind = match (error.is_builder(), error.is_timeout()) {
+                (true, _) => Kind::Rejected,
+                (false, true) => Kind::Timeout,
+                (false, false) => Kind::Connection,
+            };
             Err(Failed { kind, message: chain(&error) })
         }
         Err(_) => {

@@ -7,7 +7,7 @@ use baton_core::message::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Delta, Failed, field, text_of};
+use super::{Delta, Failed, arguments_of, field, sendable, text_of};
 
 pub(super) fn encode(request: &Request, stream: bool) -> Value {
     let mut body = Map::new();
@@ -19,7 +19,9 @@ pub(super) fn encode(request: &Request, stream: bool) -> Value {
     body.insert("stream".into(), json!(stream));
     // Nothing is kept by the provider; its reasoning comes back to us sealed.
     body.insert("store".into(), json!(false));
-    body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    if thinks(&request.model) {
+        body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    }
     body.insert("prompt_cache_key".into(), json!(request.cache_key));
     if let Some(format) = &request.format {
         let format = json!({ "type": "json_schema", "name": format.name, "schema": format.schema, "strict": true });
@@ -40,11 +42,19 @@ pub(super) fn encode(request: &Request, stream: bool) -> Value {
     Value::Object(body)
 }
 
+/// Other models refuse to be asked for sealed reasoning.
+fn thinks(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let numbered =
+        name.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    numbered || (name.starts_with("gpt-5") && !name.contains("chat"))
+}
+
 fn encode_message(message: &Message) -> Vec<Value> {
     let mut items = Vec::new();
-    for part in &message.parts {
+    for part in sendable(&message.parts) {
         items.push(match part {
-            Part::Text { text } if text.is_empty() => continue,
+            Part::Text { text } if text.trim().is_empty() => continue,
             Part::Text { text } => {
                 let (role, kind) = match message.role {
                     Role::User => ("user", "input_text"),
@@ -89,7 +99,7 @@ pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
                 let call = tool_call(
                     field(item, "call_id")?,
                     field(item, "name")?,
-                    text_of(&item["arguments"]),
+                    &arguments_of(&item["arguments"]),
                 );
                 match call {
                     Ok(call) if is_whole || item["status"] == "completed" => {
@@ -98,7 +108,7 @@ pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
                     Ok(call) => broken_calls.push(baton_core::message::BrokenCall {
                         id: call.id,
                         name: call.name,
-                        arguments: text_of(&item["arguments"]).to_owned(),
+                        arguments: arguments_of(&item["arguments"]),
                         why: "the call was cut off".to_owned(),
                     }),
                     Err(broken) => broken_calls.push(broken),
@@ -183,6 +193,10 @@ impl Stream {
             }
             _ => Vec::new(),
         })
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.whole.is_some()
     }
 
     pub(super) fn finish(self) -> Result<Answer, Failed> {

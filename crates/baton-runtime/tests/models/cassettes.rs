@@ -73,7 +73,7 @@ async fn another_request_fails_with_a_readable_difference() {
     this call was not recorded; the next recorded one differs:
     --- recorded
     +++ asked
-    @@ -37,5 +37,5 @@
+    @@ -33,5 +33,5 @@
          {
            "role": "user",
     -      "content": "Look at src/lib.rs"

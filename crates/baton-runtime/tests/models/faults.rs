@@ -279,6 +279,56 @@ async fn a_call_that_is_dropped_closes_its_connection() {
     panic!("the connection is still open");
 }
 
+/// Streams in which a call looks whole and is not, or looks odd and is.
+#[test]
+fn a_call_is_whole_only_when_the_provider_says_so() {
+    let chat = |finish: &str, arguments: &str| {
+        let call = format!(
+            r#"{{"index":0,"id":"c","function":{{"name":"Write","arguments":{arguments}}}}}"#
+        );
+        format!(
+            "data: {{\"model\":\"m\",\"choices\":[{{\"delta\":{{\"tool_calls\":[{call}]}},\"finish_reason\":{finish}}}]}}\n\n"
+        )
+    };
+    let calls = |wire, text: &str| {
+        decode_stream(wire, text.as_bytes())
+            .map(|answer| answer.tool_calls().map(|call| call.arguments.len()).collect::<Vec<_>>())
+    };
+    // An empty reason in every chunk is no end.
+    assert!(calls(Wire::Chat, &chat("\"\"", "\"\"")).is_err());
+    for cut in ["\"length\"", "\"content_filter\"", "\"error\""] {
+        assert_eq!(calls(Wire::Chat, &chat(cut, "\"\"")), Ok(vec![]), "{cut}");
+    }
+    assert_eq!(
+        calls(Wire::Chat, &chat("\"tool_calls\"", "{\"path\":\"a\"}")),
+        Ok(vec![1]),
+        "an object is taken as it is"
+    );
+    assert_eq!(calls(Wire::Chat, &chat("\"tool_calls\"", "[1]")), Ok(vec![]));
+    // Closed by the provider, and cut all the same.
+    let whole = fixtures::stream(Wire::Anthropic, Case::ToolCall);
+    assert_eq!(calls(Wire::Anthropic, &whole), Ok(vec![1]));
+    for cut in ["max_tokens", "refusal"] {
+        let stream =
+            whole.replace("\"stop_reason\":\"tool_use\"", &format!("\"stop_reason\":\"{cut}\""));
+        assert_eq!(calls(Wire::Anthropic, &stream), Ok(vec![]), "{cut}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_left_open_behind_the_answer_delays_nothing() {
+    for wire in Wire::ALL {
+        let stream = fixtures::stream(wire, Case::ToolCall);
+        let server = Server::start(vec![
+            [sent(&server::reply(200, "", stream.as_bytes())), vec![Step::Hold]].concat(),
+        ])
+        .await;
+        let (answer, _) =
+            call(&client(wire, &server.url, limits()), &request(), Mode::Stream).await;
+        assert_eq!(answer.unwrap().tool_calls().count(), 1, "{wire:?}");
+    }
+}
+
 #[tokio::test]
 async fn two_calls_with_one_id_are_not_both_run() {
     let twice = fixtures::whole(Wire::Chat, Case::ParallelCalls).replace("call_2", "call_1");
