@@ -45,8 +45,8 @@ struct Row {
     price: [u64; 4],
 }
 
-/// From the providers' own pages: platform.claude.com (models, pricing; a cache write of five
-/// minutes), platform.openai.com (models, pricing; a cache write costs what input does).
+/// The providers' list prices as we knew them on that day (a cache write of five minutes; OpenAI
+/// charges one as input). They change without notice: the configuration overrides them.
 const AS_OF: &str = "2025-11-24";
 const ROWS: [Row; 16] = [
     row("claude-opus-4-5", 200_000, 64_000, [5_000, 25_000, 500, 6_250]),
