@@ -494,7 +494,7 @@ fn switching_forth_and_back_never_writes_over_what_was_kept() {
     }
 }
 
-/// A pack of one's own: the analysis pack with other words, under a name.
+/// A pack of one's own, in a folder: other agents, verdicts and prefixes than any built-in one.
 fn own_pack(place: &Place, folder: &str, name: &str) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packs/analysis");
     for (path, bytes, _) in tree(&source) {
@@ -504,6 +504,7 @@ fn own_pack(place: &Place, folder: &str, name: &str) {
             .replace("INVALID", "REFUTED")
             .replace("VALID", "CONFIRMED")
             .replace("COLLECT", "GATHER");
+        let text = text.replace("verdict:", "ruling:").replace("结论：", "裁定：");
         let text = text.replace("name = \"analysis\"", &format!("name = \"{name}\""));
         place.write(&format!("{folder}/{}", inside.replace("collect", "gather")), text);
     }
@@ -690,9 +691,10 @@ fn nothing_that_a_pack_says_reaches_the_terminal_raw() {
     let place = Place::new();
     own_pack(&place, "evil", "evil");
     let policy =
-        place.read("evil/en/policy.json").replace("\"verdict:\"", "\"verdict\\u001b[31m\\u202e:\"");
+        place.read("evil/en/policy.json").replace("\"ruling:\"", "\"ruling\\u001b[31m\\u202e:\"");
     place.write("evil/en/policy.json", policy);
     let shown = place.run(&["pack", "show", "evil"]);
+    assert!(shown.out.contains("\\u{1b}"), "the escape is there to be shown: {}", shown.out);
     assert!(!shown.out.contains('\u{1b}') && !shown.out.contains('\u{202e}'), "{}", shown.out);
     let manifest = place.read("evil/pack.toml").replace("title = \"", "title = \"\\u001b[31m");
     place.write("evil/pack.toml", manifest);
@@ -957,7 +959,15 @@ fn a_pack_of_ones_own_is_a_folder() {
     fs::remove_dir_all(place.path("mine")).unwrap();
     let checked = place.run(&["pack", "check"]);
     assert_eq!(checked.code, 0, "{}", checked.errors);
-    place.write("r.md", "iteration: 1\n结论：CONFIRMED\n阻塞：无\n");
+    place.write("old.md", "iteration: 1\n结论：VALID\n阻塞：无\n");
+    assert_eq!(
+        place.run(&["report", "check", "old.md", "--agent", "GATHER"]).code,
+        3,
+        "the built-in words are not its own"
+    );
+    let schema = place.run(&["schema", "decision"]).out;
+    assert!(schema.contains("\"GATHER\"") && !schema.contains("\"COLLECT\""), "{schema}");
+    place.write("r.md", "iteration: 1\n裁定：CONFIRMED\n阻塞：无\n");
     let answer = place.run(&["report", "check", "r.md", "--agent", "GATHER"]);
     assert_eq!(answer.code, 0, "{}", answer.errors);
     assert_eq!(place.run(&["report", "check", "r.md", "--agent", "COLLECT"]).code, 2);
