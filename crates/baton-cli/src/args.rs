@@ -223,6 +223,9 @@ pub(crate) enum ModelsCommand {
         /// Write the call to this new file, for replaying
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
+        /// Take the answer from such a file; nothing is called
+        #[arg(long, value_name = "FILE", conflicts_with = "record")]
+        replay: Option<PathBuf>,
     },
 }
 

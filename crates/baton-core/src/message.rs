@@ -1,6 +1,8 @@
 //! What goes to a model and comes back, whatever provider speaks: messages, tool calls, usage.
 //! Providers differ only in how these are written on the wire (`baton_runtime::model`).
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -45,6 +47,13 @@ pub enum Role {
     Assistant,
 }
 
+impl Role {
+    /// Whose turn it is: a user's message is the first.
+    fn of_turn(index: usize) -> Role {
+        if index.is_multiple_of(2) { Role::User } else { Role::Assistant }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
@@ -66,10 +75,17 @@ impl Message {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
-    Text { text: String },
+    Text {
+        text: String,
+    },
     ToolCall(ToolCall),
     ToolResult(ToolResult),
     Thinking(Thinking),
+    /// Known so that it can be refused by name: no image is sent to a model yet.
+    Image {
+        #[serde(default)]
+        media_type: String,
+    },
 }
 
 /// A whole call: its arguments parsed.
@@ -181,15 +197,43 @@ impl Answer {
     pub fn text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(text.as_str()),
-            Part::ToolCall(_) | Part::ToolResult(_) | Part::Thinking(_) => None,
+            Part::ToolCall(_) | Part::ToolResult(_) | Part::Thinking(_) | Part::Image { .. } => {
+                None
+            }
         });
         texts.collect()
+    }
+
+    /// The assistant's message that goes back with the next call. Calls that cannot be run are not
+    /// in it, since no provider would accept them again; it is never empty.
+    pub fn message(&self) -> Message {
+        let mut parts = self.parts.clone();
+        if !parts.iter().any(is_sendable) {
+            parts.push(Part::Text { text: "(no text)".to_owned() });
+        }
+        Message { role: Role::Assistant, parts }
+    }
+
+    /// What the model is told of its calls that were not run; stands behind the other results.
+    pub fn complaint(&self) -> Option<Part> {
+        let lines = self.broken_calls.iter().map(|call| {
+            format!(
+                "Your call of `{}` was not run: {}. Its arguments as they came: {}",
+                text::shown(&call.name, 80),
+                call.why,
+                text::shown(&call.arguments, 400)
+            )
+        });
+        let lines: Vec<String> = lines.collect();
+        (!lines.is_empty()).then(|| Part::Text { text: lines.join("\n") })
     }
 
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
             Part::ToolCall(call) => Some(call),
-            Part::Text { .. } | Part::ToolResult(_) | Part::Thinking(_) => None,
+            Part::Text { .. } | Part::ToolResult(_) | Part::Thinking(_) | Part::Image { .. } => {
+                None
+            }
         })
     }
 }
@@ -214,48 +258,74 @@ pub fn tool_call(id: String, name: String, arguments: &str) -> Result<ToolCall, 
     }
 }
 
-/// What every provider asks of a list of messages: a user's first, roles in turn, every call
-/// answered in the next message and every result asked for.
+/// Whether a provider would see anything of it: empty text is dropped, thinking alone refused.
+fn is_sendable(part: &Part) -> bool {
+    match part {
+        Part::Text { text } => !text.trim().is_empty(),
+        Part::ToolCall(_) | Part::ToolResult(_) | Part::Image { .. } => true,
+        Part::Thinking(_) => false,
+    }
+}
+
+/// What every provider asks of a list of messages: a user's first and last, roles in turn, every
+/// call answered in the next message, results before text, every id used once.
 pub fn check(messages: &[Message]) -> Result<(), Problem> {
-    let fail = |index: usize, message: &str| {
-        Err(Problem::new("messages-invalid", format!("message {index}: {message}")))
-    };
+    if messages.is_empty() {
+        return Err(Problem::new("messages-invalid", "there is no message"));
+    }
+    let mut all = BTreeSet::new();
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        let expected = if index % 2 == 0 { Role::User } else { Role::Assistant };
-        if message.role != expected {
-            return fail(index, "the roles do not alternate, a user's message first");
-        }
-        if message.parts.is_empty() {
-            return fail(index, "it is empty");
-        }
-        let mut answered = Vec::new();
-        for part in &message.parts {
-            match (message.role, part) {
-                (Role::User, Part::ToolResult(result)) => answered.push(result.call_id.as_str()),
-                (Role::User, Part::Text { .. }) => {}
-                (Role::Assistant, Part::Text { .. } | Part::Thinking(_)) => {}
-                (Role::Assistant, Part::ToolCall(call)) if open.contains(&call.id.as_str()) => {
-                    return fail(index, "two calls have the same id");
-                }
-                (Role::Assistant, Part::ToolCall(call)) => open.push(&call.id),
-                (Role::User, Part::ToolCall(_) | Part::Thinking(_))
-                | (Role::Assistant, Part::ToolResult(_)) => {
-                    return fail(index, "a part stands in the wrong role");
-                }
+        let found = check_one(message, Role::of_turn(index), &mut all, &mut open);
+        found.map_err(|why| Problem::new("messages-invalid", format!("message {index}: {why}")))?;
+    }
+    match messages.last().is_some_and(|last| last.role == Role::Assistant) {
+        true => Err(Problem::new("messages-invalid", "the last message is the assistant's own")),
+        false => Ok(()),
+    }
+}
+
+/// `all`: the ids of every call so far; `open`: those of the message before, still unanswered.
+fn check_one<'a>(
+    message: &'a Message,
+    role: Role,
+    all: &mut BTreeSet<&'a str>,
+    open: &mut Vec<&'a str>,
+) -> Result<(), &'static str> {
+    if message.role != role {
+        return Err("the roles do not alternate, a user's message first");
+    }
+    if !message.parts.iter().any(is_sendable) {
+        return Err("it is empty");
+    }
+    let mut answered = Vec::new();
+    let mut after_text = false;
+    for part in &message.parts {
+        match (role, part) {
+            (_, Part::Image { .. }) => return Err("images cannot be sent to a model yet"),
+            (Role::User, Part::ToolResult(_)) if after_text => {
+                return Err("a result stands behind text");
+            }
+            (Role::User, Part::ToolResult(result)) => answered.push(result.call_id.as_str()),
+            (Role::User, Part::Text { .. }) => after_text = true,
+            (Role::Assistant, Part::Text { .. } | Part::Thinking(_)) => {}
+            (Role::Assistant, Part::ToolCall(call)) if !all.insert(&call.id) => {
+                return Err("two calls have the same id");
+            }
+            (Role::Assistant, Part::ToolCall(call)) => open.push(&call.id),
+            (Role::User, Part::ToolCall(_) | Part::Thinking(_))
+            | (Role::Assistant, Part::ToolResult(_)) => {
+                return Err("a part stands in the wrong role");
             }
         }
-        if message.role == Role::User {
-            answered.sort_unstable();
-            open.sort_unstable();
-            if answered != open {
-                return fail(index, "calls and results do not match");
-            }
-            open.clear();
+    }
+    if role == Role::User {
+        answered.sort_unstable();
+        open.sort_unstable();
+        if answered != *open {
+            return Err("calls and results do not match");
         }
+        open.clear();
     }
-    match open.is_empty() {
-        true => Ok(()),
-        false => fail(messages.len(), "calls are left without results"),
-    }
+    Ok(())
 }

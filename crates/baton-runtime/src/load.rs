@@ -164,6 +164,16 @@ impl Environment {
         self.variables.get(std::ffi::OsStr::new(name)).is_some_and(|value| !value.is_empty())
     }
 
+    /// The values of variables that are named like keys.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        const ENDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+        let named = self.variables.iter().filter_map(|(name, value)| {
+            let name = name.to_str()?.to_ascii_uppercase();
+            ENDS.iter().any(|end| name.ends_with(end)).then(|| value.to_str())?
+        });
+        named.map(str::trim).filter(|value| !value.is_empty())
+    }
+
     /// Where the user's own `baton.toml` is looked for.
     pub fn config_file(&self) -> Option<PathBuf> {
         let folder = match self.get("XDG_CONFIG_HOME") {

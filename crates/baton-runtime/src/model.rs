@@ -21,10 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::id::Tokens;
-use baton_core::message::{self, Answer, BrokenCall, Part, Request, Wire};
+use baton_core::message::{self, Answer, BrokenCall, Message, Part, Request, ToolCall, Wire};
 use baton_core::text;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 /// A key. It is never printed: not by `Debug`, not in an error.
 #[derive(Clone)]
@@ -35,9 +37,14 @@ impl Secret {
         Secret(key.into())
     }
 
-    /// Takes the key out of a text that a provider sent back.
+    /// Takes the key out of an error's text.
     fn scrub(&self, text: &str) -> String {
         if self.0.len() < 4 { text.to_owned() } else { text.replace(&self.0, "[key]") }
+    }
+
+    /// Whether it is long enough to be told from a word: what is recorded must stay as it was.
+    fn is_telling(&self) -> bool {
+        self.0.len() >= 12
     }
 }
 
@@ -83,8 +90,11 @@ impl Endpoint {
         }
     }
 
+    /// The provider itself, in any of its regions.
     fn is_openai(&self) -> bool {
-        self.base_url.contains("://api.openai.com")
+        let host = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
+        let host = host.split(['/', ':']).next().unwrap_or_default();
+        host == "api.openai.com" || host.ends_with(".api.openai.com")
     }
 }
 
@@ -144,7 +154,8 @@ pub enum Mode {
     Whole,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// No connection, or it was lost.
     Connection,
@@ -211,7 +222,8 @@ impl Error {
     }
 }
 
-/// A client of one endpoint. Dropping a call's future closes its connection.
+/// A client of one provider; its clones share one limit of calls at once. Dropping a call's future
+/// closes its connection.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: http::Client,
@@ -219,6 +231,8 @@ pub struct Client {
     limits: Limits,
     slots: Arc<Semaphore>,
     tape: Option<cassette::Tape>,
+    /// Keys that must not be recorded: this endpoint's and whatever else the person has.
+    secrets: Vec<Secret>,
 }
 
 impl Client {
@@ -230,7 +244,15 @@ impl Client {
             limits,
             slots: Arc::new(Semaphore::new(limits.concurrent)),
             tape: None,
+            secrets: Vec::new(),
         })
+    }
+
+    /// Keeps these out of recordings, beside the endpoint's own key.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: &[Secret]) -> Client {
+        self.secrets.extend(secrets.iter().cloned());
+        self
     }
 
     /// Records every call, or replays recorded ones without any network.
@@ -253,30 +275,48 @@ impl Client {
 
     /// The models that the server lists, with their windows where it tells.
     pub async fn listed(&self, within: Duration) -> Result<Vec<Listed>, Error> {
-        let nobody = empty_request();
-        let failed = |failed: Failed| self.error(&nobody, failed.kind, self.scrub(&failed.message));
         let url = self.endpoint.url();
         let base = url.strip_suffix(self.endpoint.path()).unwrap_or(&url);
-        let headers = self.headers(&Tags::default());
-        let mut reply =
-            self.http.get(&format!("{base}models"), &headers, within).await.map_err(failed)?;
-        let mut bytes = Vec::new();
-        while let Some(chunk) = reply.chunk(within).await.map_err(failed)? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > http::LIST_BYTES {
-                return Err(failed(Failed::new("the list of models is too long")));
+        // One provider gives 20 at a time unless asked for all.
+        let page = if self.endpoint.wire == Wire::Anthropic { "?limit=1000" } else { "" };
+        let value = self.asked(&format!("{base}models{page}"), within).await?;
+        Ok(value["data"].as_array().into_iter().flatten().map(Listed::of).collect())
+    }
+
+    /// The window that a llama.cpp server was started with; no other server has this page.
+    pub async fn own_window(&self, within: Duration) -> Option<Tokens> {
+        let base = self.endpoint.base_url.trim_end_matches("/v1");
+        let value = self.asked(&format!("{base}/props"), within).await.ok()?;
+        value["default_generation_settings"]["n_ctx"].as_u64().map(Tokens)
+    }
+
+    /// A small page of the server's, as JSON, within this time in all.
+    async fn asked(&self, url: &str, within: Duration) -> Result<Value, Error> {
+        let nobody = empty_request();
+        let failed = |failed: Failed| self.error(&nobody, failed.kind, self.scrub(&failed.message));
+        let page = async {
+            let mut reply = self.http.get(url, &self.headers(&Tags::default()), within).await?;
+            let mut bytes = Vec::new();
+            while let Some(chunk) = reply.chunk(within).await? {
+                bytes.extend_from_slice(&chunk);
+                if bytes.len() > http::LIST_BYTES {
+                    return Err(Failed::new("the server's page is too long"));
+                }
             }
-        }
+            Ok((reply, bytes))
+        };
+        let late = |_| Failed { kind: Kind::Timeout, message: "it takes too long".to_owned() };
+        let page = tokio::time::timeout(within, page).await.map_err(late).and_then(|page| page);
+        let (reply, bytes) = page.map_err(failed)?;
         let text = String::from_utf8_lossy(&bytes);
-        if reply.status != 200 {
-            let mut error = failed(refusal(reply.status, &text));
-            error.status = Some(reply.status);
-            error.request_id.clone_from(&reply.request_id);
+        if reply.head.status != 200 {
+            let mut error = failed(refusal(reply.head.status, &text));
+            error.status = Some(reply.head.status);
+            error.request_id.clone_from(&reply.head.request_id);
             return Err(error);
         }
-        let value: Value = serde_json::from_str(&text)
-            .map_err(|_| failed(Failed::new("the list of models is not JSON")))?;
-        Ok(value["data"].as_array().into_iter().flatten().map(Listed::of).collect())
+        serde_json::from_str(&text)
+            .map_err(|_| failed(Failed::new("the server's page is not JSON")))
     }
 
     /// Calls the model, again where that may help, within the limits.
@@ -296,21 +336,19 @@ impl Client {
             return Err(self.error(request, Kind::Rejected, format!("not sent: {problem}")));
         }
         let body = self.body(request, mode);
-        let deadline = tokio::time::Instant::now() + self.limits.total;
+        let deadline = Instant::now() + self.limits.total;
         let mut tries = 0;
         loop {
             tries += 1;
-            let once = self.once(request, &body, mode, tags, hear);
-            let result = tokio::time::timeout_at(deadline, once).await;
+            let result = self.once(request, &body, mode, tags, deadline, hear).await;
             let mut error = match result {
-                Ok(Ok(answer)) => return Ok(with_ids_of_their_own(answer)),
-                Ok(Err(error)) => error,
-                Err(_) => self.error(request, Kind::Timeout, "the call took too long in all"),
+                Ok(answer) => return Ok(with_ids_of_their_own(answer, &request.messages)),
+                Err(error) => error,
             };
             error.tries = tries;
             let pause = pause(tries, error.retry_after, fastrand::f64());
-            let fits =
-                pause <= self.limits.longest_wait && tokio::time::Instant::now() + pause < deadline;
+            let fits = error.retry_after.unwrap_or_default() <= self.limits.longest_wait
+                && Instant::now() + pause < deadline;
             if tries > self.limits.retries || !error.kind.may_pass() || !fits {
                 return Err(error);
             }
@@ -319,59 +357,81 @@ impl Client {
         }
     }
 
+    /// One try: what came, recorded where that was asked for, and what it means.
     async fn once(
         &self,
         request: &Request,
         body: &[u8],
         mode: Mode,
         tags: &Tags,
+        deadline: Instant,
         hear: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
+        let mut taken = Taken::new(self.tape.as_ref().is_some_and(cassette::Tape::is_recording));
+        let reading = self.read(body, mode, tags, &mut taken, hear);
+        let late =
+            |_| Failed { kind: Kind::Timeout, message: "the call took too long in all".to_owned() };
+        let result = tokio::time::timeout_at(deadline, reading);
+        let result = result.await.map_err(late).and_then(|result| result);
+        if let Some(recorder) = self.tape.as_ref().and_then(cassette::Tape::recorder) {
+            let call = self.recorded(body, &taken, result.as_ref().err());
+            recorder.write(&call).map_err(|why| self.error(request, Kind::Rejected, why))?;
+        }
+        result.map_err(|failed| {
+            let mut error = self.error(request, failed.kind, self.scrub(&failed.message));
+            error.status = taken.head.as_ref().map(|head| head.status);
+            error.retry_after = taken.head.as_ref().and_then(|head| head.retry_after);
+            error.request_id = taken.head.and_then(|head| head.request_id);
+            error
+        })
+    }
+
+    fn recorded(&self, body: &[u8], taken: &Taken, failed: Option<&Failed>) -> cassette::Call {
+        let text = |bytes: &[u8]| self.without_keys(&String::from_utf8_lossy(bytes));
+        // What the bytes themselves tell is told again when they are played.
+        let fault = failed.filter(|_| !taken.is_whole).map(|failed| cassette::Fault {
+            kind: failed.kind,
+            message: self.scrub(&failed.message),
+        });
+        cassette::Call {
+            wire: self.endpoint.wire,
+            request: text(body),
+            head: taken.head.clone(),
+            reply: text(taken.tape.as_deref().unwrap_or_default()),
+            fault,
+        }
+    }
+
+    async fn read(
+        &self,
+        body: &[u8],
+        mode: Mode,
+        tags: &Tags,
+        taken: &mut Taken,
+        hear: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Answer, Failed> {
         let mut reply = match self.tape.as_ref().and_then(cassette::Tape::player) {
             Some(player) => {
-                let asked = self.scrub(&String::from_utf8_lossy(body));
-                let reply = player.reply(self.endpoint.wire, &asked);
-                reply.map_err(|why| self.error(request, Kind::Rejected, why))?
+                let asked = self.without_keys(&String::from_utf8_lossy(body));
+                player.reply(self.endpoint.wire, &asked)?
             }
             None => {
                 let headers = self.headers(tags);
                 // An answer that is not streamed is silent until it is whole.
                 let patience =
                     if mode == Mode::Whole { self.limits.total } else { self.limits.idle };
-                let sent = self.http.post(&self.endpoint.url(), &headers, body, patience).await;
-                sent.map_err(|failed| self.error(request, failed.kind, failed.message))?
+                self.http.post(&self.endpoint.url(), &headers, body, patience).await?
             }
         };
-        let mut taken = Taken::default();
-        let (status, request_id) = (reply.status, reply.request_id.clone());
-        let result = match (status, mode) {
-            (200, Mode::Stream) => self.stream(&mut reply, &mut taken, hear).await,
-            (200, Mode::Whole) => self.whole(&mut reply, &mut taken).await,
-            _ => {
-                let text =
-                    self.text(&mut reply, &mut taken, http::ERROR_BYTES).await.unwrap_or_default();
-                Err(refusal(status, &text))
+        taken.head = Some(reply.head.clone());
+        match (reply.head.status, mode) {
+            (200, Mode::Stream) => self.stream(&mut reply, taken, hear).await,
+            (200, Mode::Whole) => self.whole(&mut reply, taken).await,
+            (status, _) => {
+                let text = self.text(&mut reply, taken, http::ERROR_BYTES).await;
+                Err(refusal(status, &text.unwrap_or_default()))
             }
-        };
-        if let Some(recorder) = self.tape.as_ref().and_then(cassette::Tape::recorder) {
-            let scrubbed = |bytes: &[u8]| self.scrub(&String::from_utf8_lossy(bytes));
-            let call = cassette::Call {
-                wire: self.endpoint.wire,
-                request: scrubbed(body),
-                status,
-                request_id: request_id.clone(),
-                reply: scrubbed(&taken.bytes),
-                cut: taken.cut,
-            };
-            recorder.write(&call).map_err(|why| self.error(request, Kind::Rejected, why))?;
         }
-        result.map_err(|failed| {
-            let mut error = self.error(request, failed.kind, self.scrub(&failed.message));
-            error.status = Some(status);
-            error.request_id = request_id;
-            error.retry_after = reply.retry_after;
-            error
-        })
     }
 
     async fn text(
@@ -380,28 +440,14 @@ impl Client {
         taken: &mut Taken,
         limit: usize,
     ) -> Result<String, Failed> {
-        while let Some(chunk) = self.chunk(reply, taken).await? {
-            if taken.bytes.len() > limit {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = taken.chunk(reply, self.limits.idle).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > limit {
                 return Err(Failed::new(format!("the reply is larger than {limit} bytes")));
             }
-            drop(chunk);
         }
-        String::from_utf8(taken.bytes.clone()).map_err(|_| Failed::new("the reply is not UTF-8"))
-    }
-
-    /// The next bytes, and a copy of them for the recording.
-    async fn chunk(
-        &self,
-        reply: &mut http::Reply,
-        taken: &mut Taken,
-    ) -> Result<Option<Vec<u8>>, Failed> {
-        let result = reply.chunk(self.limits.idle).await;
-        match &result {
-            Ok(Some(chunk)) => taken.bytes.extend_from_slice(chunk),
-            Ok(None) => {}
-            Err(_) => taken.cut = true,
-        }
-        result
+        String::from_utf8(bytes).map_err(|_| Failed::new("the reply is not UTF-8"))
     }
 
     async fn whole(&self, reply: &mut http::Reply, taken: &mut Taken) -> Result<Answer, Failed> {
@@ -423,10 +469,12 @@ impl Client {
     ) -> Result<Answer, Failed> {
         let mut stream = Stream::new(self.endpoint.wire);
         let mut parser = sse::Parser::default();
+        let mut bytes = 0;
         // A server may leave the connection open behind the end of the answer.
         while !stream.is_done() {
-            let Some(chunk) = self.chunk(reply, taken).await? else { break };
-            if taken.bytes.len() > http::ANSWER_BYTES {
+            let Some(chunk) = taken.chunk(reply, self.limits.idle).await? else { break };
+            bytes += chunk.len();
+            if bytes > http::ANSWER_BYTES {
                 return Err(Failed::new("the answer is larger than any model's"));
             }
             for event in parser.feed(&chunk).map_err(Failed::new)? {
@@ -467,6 +515,13 @@ impl Client {
         self.endpoint.key.as_ref().map_or_else(|| text.to_owned(), |key| key.scrub(text))
     }
 
+    /// A text without any key, for a recording; the same for what is recorded and what is played.
+    fn without_keys(&self, text: &str) -> String {
+        let all = self.endpoint.key.iter().chain(&self.secrets);
+        let telling = all.filter(|secret| secret.is_telling());
+        telling.fold(text.to_owned(), |text, secret| secret.scrub(&text))
+    }
+
     fn error(&self, request: &Request, kind: Kind, message: impl Into<String>) -> Error {
         Error {
             kind,
@@ -494,7 +549,6 @@ impl Listed {
         let places = [
             &model["max_model_len"],
             &model["meta"]["n_ctx"],
-            &model["meta"]["n_ctx_train"],
             &model["context_length"],
             &model["max_input_tokens"],
         ];
@@ -527,14 +581,38 @@ pub fn decode_stream(wire: Wire, bytes: &[u8]) -> Result<Answer, String> {
         }
         if parser.is_clean() || stream.has_end() { stream.finish() } else { Err(Failed::cut()) }
     };
-    decode().map(with_ids_of_their_own).map_err(|failed: Failed| failed.message)
+    decode()
+        .map(|answer| with_ids_of_their_own(answer, &[]))
+        .map_err(|failed: Failed| failed.message)
 }
 
-/// What was read of a reply.
-#[derive(Debug, Default)]
+/// What was read of a reply; its bytes only where they are recorded.
+#[derive(Debug)]
 struct Taken {
-    bytes: Vec<u8>,
-    cut: bool,
+    head: Option<http::Head>,
+    tape: Option<Vec<u8>>,
+    /// The reply came to its own end, or the answer in it did.
+    is_whole: bool,
+}
+
+impl Taken {
+    fn new(is_recorded: bool) -> Taken {
+        Taken { head: None, tape: is_recorded.then(Vec::new), is_whole: false }
+    }
+
+    async fn chunk(
+        &mut self,
+        reply: &mut http::Reply,
+        idle: Duration,
+    ) -> Result<Option<Vec<u8>>, Failed> {
+        let chunk = reply.chunk(idle).await?;
+        match (&chunk, &mut self.tape) {
+            (Some(chunk), Some(tape)) => tape.extend_from_slice(chunk),
+            (Some(_), None) => {}
+            (None, _) => self.is_whole = true,
+        }
+        Ok(chunk)
+    }
 }
 
 /// A header's value: visible ASCII only.
@@ -542,20 +620,21 @@ fn plain(text: &str) -> String {
     text.chars().filter(char::is_ascii_graphic).take(120).collect()
 }
 
-/// How long to wait before the next try: what the provider asked for, or twice as long each time,
-/// half of it by chance so that many callers do not come back at once.
+/// How long to wait before the next try: twice as long each time, half of it by chance so that many
+/// callers do not come back at once; what the provider asked for, and a little of that on top.
 fn pause(tries: u32, asked: Option<Duration>, chance: f64) -> Duration {
     const FIRST: Duration = Duration::from_millis(500);
     const LONGEST: Duration = Duration::from_secs(30);
     let doubled = FIRST.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(LONGEST);
-    asked.unwrap_or_else(|| doubled.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0))
+    let own = doubled.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0);
+    asked.map_or(own, |asked| asked + own / 4)
 }
 
 /// What a status other than 200 means.
 fn refusal(status: u16, body: &str) -> Failed {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
-    let error = if value["error"].is_object() { &value["error"] } else { &value };
-    let said = text_of(&error["message"]);
+    let error = if value["error"].is_null() { &value } else { &value["error"] };
+    let said = message_of(error);
     let message = if said.is_empty() {
         format!("refused: {}", text::shown(body.trim(), 300))
     } else {
@@ -578,10 +657,15 @@ fn refusal(status: u16, body: &str) -> Failed {
     Failed { kind, message }
 }
 
+/// Some servers put the text where others have an object.
+fn message_of(error: &Value) -> &str {
+    error.as_str().unwrap_or_else(|| text_of(&error["message"]))
+}
+
 /// Each provider says it in words of its own.
 fn is_too_long(error: &Value) -> bool {
     let (code, kind) = (text_of(&error["code"]), text_of(&error["type"]));
-    let message = text_of(&error["message"]).to_lowercase();
+    let message = message_of(error).to_lowercase();
     ["context_length_exceeded", "exceed_context_size_error"]
         .iter()
         .any(|word| *word == code || *word == kind)
@@ -596,24 +680,77 @@ fn is_too_long(error: &Value) -> bool {
         .any(|words| message.contains(words))
 }
 
-/// A call whose id another one has cannot be answered.
-fn with_ids_of_their_own(mut answer: Answer) -> Answer {
+/// Two calls of one answer with the same id cannot both be answered. An id that an earlier turn had
+/// (some servers begin again at each answer) is made another.
+fn with_ids_of_their_own(mut answer: Answer, earlier: &[Message]) -> Answer {
+    let calls = earlier.iter().flat_map(|message| &message.parts);
+    let used: BTreeSet<&str> = calls
+        .filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call.id.as_str()),
+            _ => None,
+        })
+        .collect();
     let mut seen = BTreeSet::new();
     let (mut kept, mut broken) = (Vec::new(), Vec::new());
     for part in answer.parts {
         match part {
-            Part::ToolCall(call) if !seen.insert(call.id.clone()) => broken.push(BrokenCall {
-                id: call.id,
-                name: call.name,
-                arguments: Value::Object(call.arguments).to_string(),
-                why: "another call has the same id".to_owned(),
-            }),
+            Part::ToolCall(call) if !seen.insert(call.id.clone()) => {
+                broken.push(not_run(call, "another call has the same id"));
+            }
+            Part::ToolCall(mut call) if used.contains(call.id.as_str()) => {
+                let mut numbered = (2..).map(|number: u64| format!("{}_{number}", call.id));
+                let is_free = |id: &String| !used.contains(id.as_str()) && !seen.contains(id);
+                if let Some(id) = numbered.find(is_free) {
+                    seen.insert(id.clone());
+                    call.id = id;
+                }
+                kept.push(Part::ToolCall(call));
+            }
             part => kept.push(part),
         }
     }
     answer.parts = kept;
     answer.broken_calls.extend(broken);
     answer
+}
+
+fn cut_off(call: ToolCall) -> BrokenCall {
+    not_run(call, "the call was cut off")
+}
+
+fn not_run(call: ToolCall, why: &str) -> BrokenCall {
+    let arguments = Value::Object(call.arguments).to_string();
+    BrokenCall { id: call.id, name: call.name, arguments, why: why.to_owned() }
+}
+
+/// Whether OpenAI's strict mode takes a schema: an object, closed, with every property required, all
+/// the way down. Others are sent without it.
+fn is_strict(schema: &Value) -> bool {
+    fn is_closed(schema: &Value) -> bool {
+        match schema {
+            Value::Object(map) => {
+                let properties = map.get("properties").and_then(Value::as_object);
+                let required = map.get("required").and_then(Value::as_array);
+                let is_object = properties.is_some() || map.get("type") == Some(&json!("object"));
+                let names = properties.into_iter().flat_map(|properties| properties.keys());
+                let all_required = names.clone().count() == required.map_or(0, Vec::len)
+                    && names.clone().all(|name| {
+                        required.is_some_and(|required| required.contains(&json!(name)))
+                    });
+                let closed = map.get("additionalProperties") == Some(&json!(false));
+                (!is_object || closed && all_required) && map.values().all(is_closed)
+            }
+            Value::Array(items) => items.iter().all(is_closed),
+            _ => true,
+        }
+    }
+    schema["type"] == "object" && schema.get("anyOf").is_none() && is_closed(schema)
+}
+
+/// OpenAI takes 64 characters; a longer key keeps its meaning as a number of itself.
+fn cache_key(request: &Request) -> String {
+    let key = &request.cache_key;
+    if key.len() <= 64 { key.clone() } else { blake3::hash(key.as_bytes()).to_hex().to_string() }
 }
 
 /// What came is no answer, or a provider's error in the middle of one.
@@ -650,10 +787,7 @@ impl Failed {
             | "insufficient_quota" => Kind::Denied,
             _ => Kind::Provider,
         };
-        Failed {
-            kind,
-            message: format!("the provider broke off: {word}: {}", text_of(&error["message"])),
-        }
+        Failed { kind, message: format!("the provider broke off: {word}: {}", message_of(error)) }
     }
 }
 

@@ -1,6 +1,5 @@
 //! `baton models [ping]`
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use baton_core::id::Tokens;
@@ -28,9 +27,19 @@ pub(super) fn run(place: &Place, args: &ModelsArgs) -> Outcome {
     let runtime =
         runtime.map_err(|error| Failure::new(INTERNAL, format!("cannot start: {error}")))?;
     match &args.command {
-        None => runtime.block_on(list(&choice, known)),
-        Some(ModelsCommand::Ping { record }) => {
-            runtime.block_on(ping(&choice, known, record.as_deref()))
+        None => {
+            let others = choose::others(&choice, &place.environment);
+            let own = own.and_then(|own| own.context_window).map(Tokens);
+            runtime.block_on(list(&choice, known, own, &others))
+        }
+        Some(ModelsCommand::Ping { record, replay }) => {
+            let tape = match (record, replay) {
+                (Some(path), _) => Some(Tape::record(path)),
+                (None, Some(path)) => Some(Tape::play(path)),
+                (None, None) => None,
+            };
+            let tape = tape.transpose().map_err(|why| Failure::new(USAGE, why))?;
+            runtime.block_on(ping(&choice, known, tape))
         }
     }
 }
@@ -55,10 +64,31 @@ fn chosen(
 }
 
 fn client(choice: &Choice, limits: Limits) -> Result<Client, Failure> {
-    Client::new(choice.endpoint.clone(), limits).map_err(|error| Failure::new(INTERNAL, error))
+    let client = Client::new(choice.endpoint.clone(), limits);
+    let client = client.map_err(|error| Failure::new(INTERNAL, error))?;
+    Ok(client.with_secrets(&choice.secrets))
 }
 
-async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
+/// The window: the person's own figure, what the server tells, what is known of the name.
+async fn window(
+    client: &Client,
+    own: Option<Tokens>,
+    listed: Option<Tokens>,
+    known: Option<Known>,
+) -> Option<Tokens> {
+    let known = known.and_then(|known| known.context_window);
+    match own.or(listed).or(known) {
+        None => client.own_window(PATIENCE).await,
+        found => found,
+    }
+}
+
+async fn list(
+    choice: &Choice,
+    known: Option<Known>,
+    own_window: Option<Tokens>,
+    others: &[String],
+) -> Outcome {
     let client = client(choice, Limits { connect: PATIENCE, ..Limits::default() })?;
     let listed = client.listed(PATIENCE).await;
     let reachable = match &listed {
@@ -78,9 +108,11 @@ async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
     let only =
         listed.as_ref().ok().filter(|models| models.len() == 1).and_then(|models| models.first());
     let told = named.or(only).and_then(|listed| listed.context_window);
-    // A server of one's own knows what it was started with.
-    let window = told.or(known.and_then(|known| known.context_window));
-    let key = if choice.endpoint.key.is_some() { "from the environment" } else { "none" };
+    let window = match listed {
+        Ok(_) => window(&client, own_window, told, known).await,
+        Err(_) => own_window.or(known.and_then(|known| known.context_window)),
+    };
+    let key = choice.key_from.as_ref().map_or("none".to_owned(), |from| format!("from {from}"));
     let price = known.and_then(|known| known.price);
     let shown_price = price.map_or("unknown".to_owned(), |price| {
         let dollars = |nano: u64| format!("${}.{:02}", nano / 1_000, nano % 1_000 / 10);
@@ -100,7 +132,7 @@ async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
             format!("{} (by {})", choice.endpoint.wire.name(), choice.because),
         ],
         vec!["address".to_owned(), choice.endpoint.base_url.clone()],
-        vec!["key".to_owned(), key.to_owned()],
+        vec!["key".to_owned(), key],
         vec![
             "model".to_owned(),
             model.unwrap_or("not chosen: say --model or BATON_MODEL").to_owned(),
@@ -109,6 +141,9 @@ async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
         vec!["price".to_owned(), shown_price],
         vec!["reachable".to_owned(), reachable],
     ];
+    if !others.is_empty() {
+        rows.push(vec!["also set".to_owned(), others.join(", ")]);
+    }
     let names: Vec<&str> =
         listed.iter().flatten().take(20).map(|listed| listed.id.as_str()).collect();
     rows.extend(names.iter().map(|name| vec![String::new(), (*name).to_owned()]));
@@ -117,6 +152,8 @@ async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
         "provider": choice.endpoint.wire,
         "base_url": choice.endpoint.base_url,
         "key": choice.endpoint.key.is_some(),
+        "key_from": choice.key_from,
+        "also_set": others,
         "model": model,
         "context_window": window,
         "price_as_of": price.map(|price| price.as_of),
@@ -128,14 +165,14 @@ async fn list(choice: &Choice, known: Option<Known>) -> Outcome {
     Ok(reply)
 }
 
-async fn ping(choice: &Choice, known: Option<Known>, record: Option<&Path>) -> Outcome {
+async fn ping(choice: &Choice, known: Option<Known>, tape: Option<Tape>) -> Outcome {
     let Some(model) = choice.model.clone() else {
         return Err(Failure::new(USAGE, "which model? Nothing says it")
             .hint("say `--model NAME` or set BATON_MODEL"));
     };
     let mut client = client(choice, Limits { retries: 1, ..Limits::default() })?;
-    if let Some(path) = record {
-        client = client.with_tape(Tape::record(path).map_err(|why| Failure::new(USAGE, why))?);
+    if let Some(tape) = tape {
+        client = client.with_tape(tape);
     }
     let request = Request {
         model,

@@ -41,6 +41,26 @@ fn a_list_is_right_or_says_why_not() {
         ("a result too many", vec![hello(), asks(&["a"]), answers(&["a", "c"])]),
         ("a call without a result", vec![hello(), asks(&["a"])]),
         ("one id twice", vec![hello(), asks(&["a", "a"])]),
+        ("one id in two messages", vec![hello(), asks(&["a"]), answers(&["a"]), asks(&["a"])]),
+        ("the assistant last", vec![hello(), Message::assistant("hi")]),
+        ("blank", vec![Message::user(" \n")]),
+        (
+            "text before a result",
+            vec![hello(), asks(&["a"]), {
+                let mut both = answers(&["a"]);
+                both.parts.insert(0, Part::Text { text: "so".to_owned() });
+                both
+            }],
+        ),
+        (
+            "an image",
+            vec![
+                serde_json::from_str(
+                    r#"{"role":"user","parts":[{"type":"image","media_type":"image/png","data":"iVBO"}]}"#,
+                )
+                .unwrap(),
+            ],
+        ),
         (
             "a result of an assistant",
             vec![hello(), Message { role: Role::Assistant, ..answers(&["a"]) }],
@@ -78,4 +98,21 @@ fn a_call_counts_only_when_it_is_whole() {
     assert_eq!((answer.text().as_str(), answer.tool_calls().count()), ("ab", 1));
     let read: Answer = serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap();
     assert_eq!(read, answer);
+}
+
+#[test]
+fn a_broken_call_goes_back_as_words() {
+    let broken = tool_call("id".to_owned(), "Write".to_owned(), "{\"path\":").unwrap_err();
+    let answer = Answer {
+        id: "1".to_owned(),
+        model: "m".to_owned(),
+        parts: Vec::new(),
+        broken_calls: vec![broken],
+        stop: Stop::ToolCalls,
+        usage: Usage::default(),
+    };
+    let reply = Message { role: Role::User, parts: answer.complaint().into_iter().collect() };
+    let Part::Text { text } = &reply.parts[0] else { panic!("{reply:?}") };
+    insta::assert_snapshot!(text, @"Your call of `Write` was not run: the arguments are not JSON: EOF while parsing a value at line 1 column 8. Its arguments as they came: {\"path\":");
+    assert_eq!(check(&[Message::user("hello"), answer.message(), reply.clone()]), Ok(()));
 }

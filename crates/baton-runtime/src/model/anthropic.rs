@@ -3,12 +3,11 @@
 
 use baton_core::id::Tokens;
 use baton_core::message::{
-    Answer, BrokenCall, Message, Part, Request, Role, Stop, Thinking, ToolCall, Usage, Wire,
-    tool_call,
+    Answer, Message, Part, Request, Role, Stop, Thinking, Usage, Wire, tool_call,
 };
 use serde_json::{Map, Value, json};
 
-use super::{Delta, Failed, field, sendable, text_of};
+use super::{Delta, Failed, cut_off, field, sendable, text_of};
 
 pub(super) fn encode(request: &Request, stream: bool) -> Value {
     let mut body = Map::new();
@@ -93,7 +92,7 @@ fn encode_part(part: &Part) -> Option<Value> {
         }),
         // Another provider's thoughts mean nothing here.
         Part::Thinking(thinking) if thinking.wire == Wire::Anthropic => thinking.opaque.clone(),
-        Part::Thinking(_) => return None,
+        Part::Thinking(_) | Part::Image { .. } => return None,
     })
 }
 
@@ -135,11 +134,6 @@ pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
         stop,
         usage,
     })
-}
-
-fn cut_off(call: ToolCall) -> BrokenCall {
-    let arguments = Value::Object(call.arguments).to_string();
-    BrokenCall { id: call.id, name: call.name, arguments, why: "the call was cut off".to_owned() }
 }
 
 fn thinking(block: Value) -> Part {
@@ -217,7 +211,7 @@ impl Stream {
                 if let (Some(Value::Object(usage)), Value::Object(new)) =
                     (self.message.get_mut("usage"), event["usage"].take())
                 {
-                    usage.extend(new);
+                    usage.extend(new.into_iter().filter(|(_, count)| !count.is_null()));
                 }
             }
             "message_stop" => self.is_whole = true,

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::http::Reply;
+use super::http::{Head, Reply};
+use super::{Failed, Kind};
 use crate::load;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A recording of days stays far below it.
 const MAX_BYTES: u64 = 512 << 20;
 
@@ -27,17 +28,24 @@ pub(super) struct Call {
     pub(super) wire: Wire,
     /// The body that was sent.
     pub(super) request: String,
-    pub(super) status: u16,
-    pub(super) request_id: Option<String>,
+    /// None when not even that came.
+    pub(super) head: Option<Head>,
     /// The bytes that came back.
     pub(super) reply: String,
-    /// The connection broke before the reply was over.
-    pub(super) cut: bool,
+    /// What ended the call before the reply did.
+    pub(super) fault: Option<Fault>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fault {
+    pub(super) kind: Kind,
+    pub(super) message: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Head {
+struct Title {
     cassette: u32,
 }
 
@@ -56,7 +64,7 @@ impl Tape {
         // Conversations are nobody else's to read.
         let file = File::options().write(true).create_new(true).mode(0o600).open(path);
         let mut file = file.map_err(failed)?;
-        let head = serde_json::to_string(&Head { cassette: VERSION }).unwrap_or_default();
+        let head = serde_json::to_string(&Title { cassette: VERSION }).unwrap_or_default();
         writeln!(file, "{head}").map_err(failed)?;
         Ok(Tape::Recording(Recorder { file: Arc::new(Mutex::new(file)) }))
     }
@@ -66,10 +74,10 @@ impl Tape {
         let text = load::text(path, MAX_BYTES).map_err(|error| error.to_string())?;
         let wrong = |line: usize, why: String| format!("{}:{line}: {why}", path.display());
         let mut lines = text.lines().enumerate();
-        let head = lines.next().map(|(_, line)| serde_json::from_str::<Head>(line));
+        let head = lines.next().map(|(_, line)| serde_json::from_str::<Title>(line));
         match head {
-            Some(Ok(Head { cassette: VERSION })) => {}
-            Some(Ok(Head { cassette })) => {
+            Some(Ok(Title { cassette: VERSION })) => {}
+            Some(Ok(Title { cassette })) => {
                 return Err(wrong(
                     1,
                     format!("this is version {cassette} of the format, {VERSION} is known"),
@@ -84,6 +92,10 @@ impl Tape {
             calls.push((canonical(&call.request), Some(call)));
         }
         Ok(Tape::Playing(Player { calls: Arc::new(Mutex::new(calls)) }))
+    }
+
+    pub(super) fn is_recording(&self) -> bool {
+        self.recorder().is_some()
     }
 
     pub(super) fn recorder(&self) -> Option<&Recorder> {
@@ -126,29 +138,39 @@ pub struct Player {
 
 impl Player {
     /// The first call not played yet whose request is this one.
-    pub(super) fn reply(&self, wire: Wire, body: &str) -> Result<Reply, String> {
+    pub(super) fn reply(&self, wire: Wire, body: &str) -> Result<Reply, Failed> {
+        let refused = |message: String| Failed { kind: Kind::Rejected, message };
         let request = canonical(body);
-        let mut calls = self.calls.lock().map_err(|_| "the cassette is broken".to_owned())?;
+        let mut calls =
+            self.calls.lock().map_err(|_| refused("the cassette is broken".to_owned()))?;
         let found = calls.iter_mut().find(|(recorded, call)| {
             *recorded == request && call.as_ref().is_some_and(|call| call.wire == wire)
         });
         if let Some(call) = found.and_then(|(_, call)| call.take()) {
-            return Ok(Reply::taped(
-                call.status,
-                call.request_id,
-                call.reply.into_bytes(),
-                call.cut,
-            ));
+            let fault = call.fault.map(|Fault { kind, message }| Failed { kind, message });
+            return match (call.head, fault) {
+                (Some(head), fault) => Ok(Reply::taped(head, call.reply.into_bytes(), fault)),
+                (None, Some(fault)) => Err(fault),
+                (None, None) => {
+                    Err(refused("the recorded call has neither reply nor fault".to_owned()))
+                }
+            };
         }
-        match calls.iter().find(|(_, call)| call.is_some()) {
-            None => Err("the cassette is played to its end; this call was not recorded".to_owned()),
+        let next = calls.iter().find_map(|(next, call)| Some((next, call.as_ref()?)));
+        Err(refused(match next {
+            None => "the cassette is played to its end; this call was not recorded".to_owned(),
+            Some((_, call)) if call.wire != wire => format!(
+                "this call was not recorded; the next recorded one speaks {}, not {}",
+                call.wire.name(),
+                wire.name()
+            ),
             Some((next, _)) => {
                 let diff = TextDiff::from_lines(next.as_str(), &request);
                 let diff =
                     diff.unified_diff().context_radius(2).header("recorded", "asked").to_string();
-                Err(format!("this call was not recorded; the next recorded one differs:\n{diff}"))
+                format!("this call was not recorded; the next recorded one differs:\n{diff}")
             }
-        }
+        }))
     }
 }
 

@@ -2,13 +2,13 @@
 //! <https://platform.openai.com/docs/api-reference/chat-streaming>; also llama.cpp, Ollama, vLLM,
 //! LM Studio and gateways.
 
-use std::collections::BTreeMap;
-
 use baton_core::id::Tokens;
-use baton_core::message::{Answer, Message, Part, Request, Role, Stop, Usage, tool_call};
+use baton_core::message::{
+    Answer, Message, Part, Request, Role, Stop, Thinking, Usage, Wire, tool_call,
+};
 use serde_json::{Map, Value, json};
 
-use super::{Delta, Failed, arguments_of, field, text_of};
+use super::{Delta, Failed, arguments_of, cache_key, cut_off, field, is_strict, text_of};
 
 /// `is_openai`: the provider itself, whose newer models want another name for the limit.
 pub(super) fn encode(request: &Request, stream: bool, is_openai: bool) -> Value {
@@ -24,10 +24,10 @@ pub(super) fn encode(request: &Request, stream: bool, is_openai: bool) -> Value 
         body.insert("stream_options".into(), json!({ "include_usage": true }));
     }
     if is_openai {
-        body.insert("prompt_cache_key".into(), json!(request.cache_key));
+        body.insert("prompt_cache_key".into(), json!(cache_key(request)));
     }
     if let Some(format) = &request.format {
-        let schema = json!({ "name": format.name, "schema": format.schema, "strict": true });
+        let schema = json!({ "name": format.name, "schema": format.schema, "strict": is_strict(&format.schema) });
         body.insert(
             "response_format".into(),
             json!({ "type": "json_schema", "json_schema": schema }),
@@ -56,7 +56,9 @@ fn encode_message(message: &Message) -> Vec<Value> {
     let text = |parts: &[Part]| -> String {
         let texts = parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(text.as_str()),
-            Part::ToolCall(_) | Part::ToolResult(_) | Part::Thinking(_) => None,
+            Part::ToolCall(_) | Part::ToolResult(_) | Part::Thinking(_) | Part::Image { .. } => {
+                None
+            }
         });
         texts.collect::<Vec<_>>().join("\n\n")
     };
@@ -67,7 +69,10 @@ fn encode_message(message: &Message) -> Vec<Value> {
                 Part::ToolResult(result) => {
                     Some(json!({ "role": "tool", "tool_call_id": result.call_id, "content": result.content }))
                 }
-                Part::Text { .. } | Part::ToolCall(_) | Part::Thinking(_) => None,
+                Part::Text { .. }
+                | Part::ToolCall(_)
+                | Part::Thinking(_)
+                | Part::Image { .. } => None,
             });
             let mut items: Vec<Value> = results.collect();
             if !words.is_empty() {
@@ -83,15 +88,43 @@ fn encode_message(message: &Message) -> Vec<Value> {
                     let function = json!({ "name": call.name, "arguments": arguments });
                     Some(json!({ "id": call.id, "type": "function", "function": function }))
                 }
-                Part::Text { .. } | Part::ToolResult(_) | Part::Thinking(_) => None,
+                Part::Text { .. }
+                | Part::ToolResult(_)
+                | Part::Thinking(_)
+                | Part::Image { .. } => None,
             });
             let calls: Vec<Value> = calls.collect();
             if !calls.is_empty() {
+                give_back(&message.parts, &mut item);
                 item["tool_calls"] = calls.into();
             }
             vec![item]
         }
     }
+}
+
+/// What the model thought before its calls, in the fields it came in. Servers that have such fields
+/// want them again between a call and its result; behind a finished answer some refuse them.
+fn give_back(parts: &[Part], item: &mut Value) {
+    for part in parts {
+        if let Part::Thinking(Thinking {
+            wire: Wire::Chat, opaque: Value::Object(fields), ..
+        }) = part
+        {
+            for (name, value) in fields.iter().filter(|(name, _)| is_thought(name)) {
+                item[name.as_str()] = value.clone();
+            }
+        }
+    }
+}
+
+/// DeepSeek, vLLM, llama.cpp and OpenRouter have each their own name for it.
+const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+/// Sealed pieces, a list.
+const DETAILS: &str = "reasoning_details";
+
+fn is_thought(name: &str) -> bool {
+    name == DETAILS || THOUGHTS.contains(&name)
 }
 
 pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
@@ -107,11 +140,10 @@ pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
         refusal: text_of(&message["refusal"]).to_owned(),
         finish: choice["finish_reason"].as_str().filter(|word| !word.is_empty()).map(str::to_owned),
         usage: usage(&body["usage"]),
-        calls: BTreeMap::new(),
+        calls: message["tool_calls"].as_array().into_iter().flatten().map(Call::of).collect(),
+        thoughts: Map::new(),
     };
-    for (index, call) in message["tool_calls"].as_array().into_iter().flatten().enumerate() {
-        gathered.calls.insert(index as u64, Call::of(call));
-    }
+    gathered.think(message);
     gathered.answer()
 }
 
@@ -132,6 +164,8 @@ fn usage(usage: &Value) -> Usage {
 
 #[derive(Debug, Default)]
 struct Call {
+    /// The place that the server gave it; some give all of them the same.
+    index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
@@ -140,6 +174,7 @@ struct Call {
 impl Call {
     fn of(value: &Value) -> Call {
         Call {
+            index: value["index"].as_u64(),
             id: text_of(&value["id"]).to_owned(),
             name: text_of(&value["function"]["name"]).to_owned(),
             arguments: arguments_of(&value["function"]["arguments"]),
@@ -155,32 +190,74 @@ struct Gathered {
     refusal: String,
     finish: Option<String>,
     usage: Usage,
-    calls: BTreeMap<u64, Call>,
+    calls: Vec<Call>,
+    /// The fields in which the model's thoughts came.
+    thoughts: Map<String, Value>,
 }
 
 impl Gathered {
+    /// Takes the thoughts of a message or of a piece of one; what is new of them, for people.
+    fn think(&mut self, message: &Value) -> Option<String> {
+        let mut heard = None;
+        for name in THOUGHTS {
+            let text = text_of(&message[name]);
+            if !text.is_empty() {
+                if let Value::String(so_far) =
+                    self.thoughts.entry(name).or_insert_with(|| json!(""))
+                {
+                    so_far.push_str(text);
+                }
+                heard.get_or_insert_with(|| text.to_owned());
+            }
+        }
+        if let Some(pieces) = message[DETAILS].as_array() {
+            let so_far = self.thoughts.entry(DETAILS).or_insert_with(|| json!([]));
+            if let Value::Array(so_far) = so_far {
+                so_far.extend(pieces.iter().cloned());
+            }
+        }
+        heard
+    }
+
+    /// A piece of a call: of the one at its place, or a new one where the id is another.
+    fn call(&mut self, piece: Call) {
+        let own = self.calls.iter_mut().rev().find(|call| match piece.index {
+            Some(_) => call.index == piece.index,
+            None => piece.id.is_empty() || call.id == piece.id,
+        });
+        match own {
+            Some(call) if piece.id.is_empty() || call.id.is_empty() || call.id == piece.id => {
+                if call.id.is_empty() {
+                    call.id = piece.id;
+                }
+                if call.name.is_empty() {
+                    call.name = piece.name;
+                }
+                call.arguments.push_str(&piece.arguments);
+            }
+            _ => self.calls.push(piece),
+        }
+    }
+
     fn answer(self) -> Result<Answer, Failed> {
         let Some(finish) = self.finish else { return Err(Failed::cut()) };
         let is_cut = !matches!(finish.as_str(), "stop" | "tool_calls" | "function_call");
         let mut parts = Vec::new();
         let mut broken_calls = Vec::new();
+        if !self.thoughts.is_empty() {
+            let text = THOUGHTS.iter().map(|name| self.thoughts.get(*name).map_or("", text_of));
+            let text = text.max_by_key(|text| text.len()).unwrap_or_default().to_owned();
+            let opaque = Value::Object(self.thoughts);
+            parts.push(Part::Thinking(Thinking { wire: Wire::Chat, text, opaque }));
+        }
         if !self.text.is_empty() {
             parts.push(Part::Text { text: self.text });
         }
-        let last = self.calls.keys().next_back().copied();
-        for (index, call) in self.calls {
-            let arguments = call.arguments.clone();
+        let last = self.calls.len().saturating_sub(1);
+        for (index, call) in self.calls.into_iter().enumerate() {
             match tool_call(call.id, call.name, &call.arguments) {
                 // At the limit of tokens the last call may be half of itself and still parse.
-                Ok(call) if is_cut && Some(index) == last => {
-                    let why = "the call was cut off".to_owned();
-                    broken_calls.push(baton_core::message::BrokenCall {
-                        id: call.id,
-                        name: call.name,
-                        arguments,
-                        why,
-                    });
-                }
+                Ok(call) if is_cut && index == last => broken_calls.push(cut_off(call)),
                 Ok(call) => parts.push(Part::ToolCall(call)),
                 Err(broken) => broken_calls.push(broken),
             }
@@ -239,25 +316,10 @@ impl Stream {
             all.text.push_str(text);
             deltas.push(Delta::Text(text.to_owned()));
         }
-        let thought = text_of(&delta["reasoning_content"]);
-        if !thought.is_empty() {
-            deltas.push(Delta::Thinking(thought.to_owned()));
-        }
+        deltas.extend(all.think(delta).map(Delta::Thinking));
         all.refusal.push_str(text_of(&delta["refusal"]));
-        for (position, part) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
-            let index = part["index"].as_u64().unwrap_or(position as u64);
-            let new = Call::of(part);
-            let call = all.calls.entry(index).or_default();
-            if !new.id.is_empty() && !call.id.is_empty() && new.id != call.id {
-                return Err(Failed::new("two tool calls share one place"));
-            }
-            if call.id.is_empty() {
-                call.id = new.id;
-            }
-            if call.name.is_empty() {
-                call.name = new.name;
-            }
-            call.arguments.push_str(&new.arguments);
+        for piece in delta["tool_calls"].as_array().into_iter().flatten() {
+            all.call(Call::of(piece));
         }
         // Some gateways send an empty one in every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|word| !word.is_empty()) {

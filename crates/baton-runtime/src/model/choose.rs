@@ -27,6 +27,23 @@ pub struct Choice {
     pub model: Option<String>,
     /// For the person: what decided.
     pub because: String,
+    /// For the person: where the key is from.
+    pub key_from: Option<String>,
+    /// Every key that the environment holds: none may be recorded.
+    pub secrets: Vec<Secret>,
+}
+
+/// What else could be called: the providers whose own variables are set, beside the chosen one.
+pub fn others(choice: &Choice, environment: &Environment) -> Vec<String> {
+    let other = [Wire::Anthropic, Wire::Responses]
+        .into_iter()
+        .filter(|wire| variables(*wire) != variables(choice.endpoint.wire));
+    let set = other.filter_map(|wire| {
+        let (key, url) = variables(wire);
+        let found = [url, key].into_iter().find(|name| environment.is_set(name))?;
+        Some(format!("{} (by {found})", wire.name()))
+    });
+    set.collect()
 }
 
 /// The variables of a wire: key, base URL.
@@ -96,13 +113,15 @@ pub fn choose(
     let model = asked.model.clone().or_else(|| variable("BATON_MODEL"));
     let model = model.or_else(|| own.and_then(|own| own.model.clone()));
     // The configuration's own key goes to the configuration's own address.
-    let key = match (own.and_then(|own| own.api_key_command.as_deref()), variable(key)) {
-        (Some(command), _) => Some(key_of(command)?),
-        (None, Some(key)) => Some(Secret::new(key.trim())),
-        (None, None) => None,
-    };
-    let endpoint = Endpoint::new(wire, base_url.as_deref(), key);
-    Ok(Some(Choice { endpoint, model, because }))
+    let (secret, key_from) =
+        match (own.and_then(|own| own.api_key_command.as_deref()), variable(key)) {
+            (Some(command), _) => (Some(key_of(command)?), Some("api_key_command".to_owned())),
+            (None, Some(secret)) => (Some(Secret::new(secret.trim())), Some(key.to_owned())),
+            (None, None) => (None, None),
+        };
+    let endpoint = Endpoint::new(wire, base_url.as_deref(), secret);
+    let secrets = environment.secrets().map(Secret::new).collect();
+    Ok(Some(Choice { endpoint, model, because, key_from, secrets }))
 }
 
 /// A password store may ask its owner something; it has half a minute.
@@ -154,7 +173,7 @@ mod tests {
                 choice.endpoint.wire.name(),
                 choice.endpoint.base_url,
                 choice.model.as_deref().unwrap_or("-"),
-                if choice.endpoint.key.is_some() { "yes" } else { "no" },
+                choice.key_from.as_deref().unwrap_or("none"),
                 choice.because,
             ),
             Err(problem) => problem.to_string(),
@@ -210,15 +229,15 @@ mod tests {
         .into();
         insta::assert_snapshot!(all.join("\n"), @"
         nothing
-        openai-responses https://api.openai.com/v1 - key yes by OPENAI_API_KEY
-        anthropic https://api.anthropic.com - key yes by ANTHROPIC_API_KEY
-        anthropic http://127.0.0.1:9 - key no by ANTHROPIC_BASE_URL
-        openai-chat http://127.0.0.1:1 q key no by the user's configuration
-        openai-responses https://api.openai.com/v1 e key yes by BATON_PROVIDER
-        anthropic https://api.anthropic.com m key no by --provider
-        openai-chat http://127.0.0.1:8080 - key no by a base URL without a provider
-        openai-chat http://127.0.0.1:8080 - key yes by a base URL without a provider
-        anthropic https://api.anthropic.com - key yes by the user's configuration
+        openai-responses https://api.openai.com/v1 - key OPENAI_API_KEY by OPENAI_API_KEY
+        anthropic https://api.anthropic.com - key ANTHROPIC_API_KEY by ANTHROPIC_API_KEY
+        anthropic http://127.0.0.1:9 - key none by ANTHROPIC_BASE_URL
+        openai-chat http://127.0.0.1:1 q key none by the user's configuration
+        openai-responses https://api.openai.com/v1 e key OPENAI_API_KEY by BATON_PROVIDER
+        anthropic https://api.anthropic.com m key none by --provider
+        openai-chat http://127.0.0.1:8080 - key none by a base URL without a provider
+        openai-chat http://127.0.0.1:8080 - key OPENAI_API_KEY by a base URL without a provider
+        anthropic https://api.anthropic.com - key api_key_command by the user's configuration
         api_key_command did not print a key; expected the key alone
         api_key_command gave no key: it failed, exit status: 1
         the provider `antropic` is not known; expected one of `anthropic`, `openai-responses`, `openai-chat`; did you mean `anthropic`?

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Failed, Kind};
 
 /// An error's text is for a person.
@@ -10,29 +12,36 @@ pub(super) const ERROR_BYTES: usize = 64 << 10;
 /// A gateway lists hundreds of models.
 pub(super) const LIST_BYTES: usize = 16 << 20;
 /// More than the longest answer of any model, streamed with all its wrapping.
-pub(super) const ANSWER_BYTES: usize = 256 << 20;
+pub(super) const ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     inner: reqwest::Client,
 }
 
-/// A reply whose body is still to be read.
-#[derive(Debug)]
-pub(super) struct Reply {
+/// What stands before a reply's body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Head {
     pub(super) status: u16,
     pub(super) request_id: Option<String>,
     pub(super) retry_after: Option<Duration>,
+}
+
+/// A reply whose body is still to be read.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) head: Head,
     body: Body,
 }
 
 #[derive(Debug)]
 enum Body {
     Network(reqwest::Response),
-    /// A recorded one, given out at once; `cut` when the recording ended in a fault.
+    /// A recorded one, given out at once, and the fault it ended in.
     Taped {
         bytes: Option<Vec<u8>>,
-        cut: bool,
+        fault: Option<Failed>,
     },
 }
 
@@ -85,28 +94,14 @@ impl Client {
         let retry_after = header("retry-after-ms")
             .and_then(|text| text.parse().ok().map(Duration::from_millis))
             .or_else(|| header("retry-after").and_then(|text| seconds(&text)));
-        Ok(Reply {
-            status: inner.status().as_u16(),
-            request_id,
-            retry_after,
-            body: Body::Network(inner),
-        })
+        let head = Head { status: inner.status().as_u16(), request_id, retry_after };
+        Ok(Reply { head, body: Body::Network(inner) })
     }
 }
 
 impl Reply {
-    pub(super) fn taped(
-        status: u16,
-        request_id: Option<String>,
-        bytes: Vec<u8>,
-        cut: bool,
-    ) -> Reply {
-        Reply {
-            status,
-            request_id,
-            retry_after: None,
-            body: Body::Taped { bytes: Some(bytes), cut },
-        }
+    pub(super) fn taped(head: Head, bytes: Vec<u8>, fault: Option<Failed>) -> Reply {
+        Reply { head, body: Body::Taped { bytes: Some(bytes), fault } }
     }
 
     pub(super) async fn chunk(&mut self, idle: Duration) -> Result<Option<Vec<u8>>, Failed> {
@@ -114,12 +109,12 @@ impl Reply {
             Body::Network(response) => {
                 Ok(within(idle, response.chunk()).await?.map(|chunk| chunk.to_vec()))
             }
-            Body::Taped { bytes, cut } => match bytes.take() {
-                None if *cut => Err(Failed {
-                    kind: Kind::Connection,
-                    message: "the recording ends in a fault".to_owned(),
-                }),
-                bytes => Ok(bytes),
+            Body::Taped { bytes, fault } => match (bytes.take(), fault.take()) {
+                (None, Some(fault)) => Err(fault),
+                (bytes, later) => {
+                    *fault = later;
+                    Ok(bytes)
+                }
             },
         }
     }

@@ -7,7 +7,7 @@ use baton_core::message::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Delta, Failed, arguments_of, field, sendable, text_of};
+use super::{Delta, Failed, arguments_of, cache_key, cut_off, field, is_strict, sendable, text_of};
 
 pub(super) fn encode(request: &Request, stream: bool) -> Value {
     let mut body = Map::new();
@@ -22,9 +22,9 @@ pub(super) fn encode(request: &Request, stream: bool) -> Value {
     if thinks(&request.model) {
         body.insert("include".into(), json!(["reasoning.encrypted_content"]));
     }
-    body.insert("prompt_cache_key".into(), json!(request.cache_key));
+    body.insert("prompt_cache_key".into(), json!(cache_key(request)));
     if let Some(format) = &request.format {
-        let format = json!({ "type": "json_schema", "name": format.name, "schema": format.schema, "strict": true });
+        let format = json!({ "type": "json_schema", "name": format.name, "schema": format.schema, "strict": is_strict(&format.schema) });
         body.insert("text".into(), json!({ "format": format }));
     }
     if !request.tools.is_empty() {
@@ -69,8 +69,14 @@ fn encode_message(message: &Message) -> Vec<Value> {
                 "arguments": Value::Object(call.arguments.clone()).to_string(),
             }),
             Part::ToolResult(result) => json!({ "type": "function_call_output", "call_id": result.call_id, "output": result.content }),
-            Part::Thinking(thinking) if thinking.wire == Wire::Responses => thinking.opaque.clone(),
-            Part::Thinking(_) => continue,
+            // Nothing is kept at the provider: what is not sealed in it cannot go back.
+            Part::Thinking(thinking)
+                if thinking.wire == Wire::Responses
+                    && thinking.opaque["encrypted_content"].is_string() =>
+            {
+                thinking.opaque.clone()
+            }
+            Part::Thinking(_) | Part::Image { .. } => continue,
         });
     }
     items
@@ -105,12 +111,7 @@ pub(super) fn decode(body: &Value) -> Result<Answer, Failed> {
                     Ok(call) if is_whole || item["status"] == "completed" => {
                         parts.push(Part::ToolCall(call));
                     }
-                    Ok(call) => broken_calls.push(baton_core::message::BrokenCall {
-                        id: call.id,
-                        name: call.name,
-                        arguments: arguments_of(&item["arguments"]),
-                        why: "the call was cut off".to_owned(),
-                    }),
+                    Ok(call) => broken_calls.push(cut_off(call)),
                     Err(broken) => broken_calls.push(broken),
                 }
             }

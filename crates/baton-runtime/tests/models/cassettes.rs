@@ -2,7 +2,7 @@
 
 use baton_core::message::{Message, Wire};
 use baton_runtime::model::cassette::Tape;
-use baton_runtime::model::{Kind, Limits, Mode};
+use baton_runtime::model::{Kind, Limits, Mode, Secret};
 
 use crate::fixtures::{self, CASES, Case};
 use crate::server::{self, Server, Step};
@@ -106,16 +106,55 @@ async fn faults_are_recorded_as_they_were() {
     assert_eq!(call(&playing, &request(), Mode::Stream).await.0.unwrap(), first);
 }
 
+/// Calls that failed for good fail again, in the same words.
+#[tokio::test]
+async fn a_call_without_an_answer_is_recorded_too() {
+    let short = Limits { total: std::time::Duration::from_millis(300), ..limits() };
+    let silent = Server::start(vec![vec![
+        Step::Send(server::reply(200, "", b"data: {\"choices\":[]}\n\n")),
+        Step::Hold,
+    ]])
+    .await;
+    for (url, kind) in [("http://127.0.0.1:1", Kind::Connection), (&silent.url, Kind::Timeout)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.jsonl");
+        let recording = client(Wire::Chat, url, short).with_tape(Tape::record(&path).unwrap());
+        let live = call(&recording, &request(), Mode::Stream).await.0.unwrap_err();
+        assert_eq!(live.kind, kind, "{live}");
+        let playing =
+            client(Wire::Chat, "http://127.0.0.1:2", short).with_tape(Tape::play(&path).unwrap());
+        let again = call(&playing, &request(), Mode::Stream).await.0.unwrap_err();
+        assert_eq!(again.to_string(), live.to_string());
+    }
+}
+
+/// Whatever key the person has, not only this provider's; a key that is a word stays a word.
+#[tokio::test]
+async fn no_key_of_the_person_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.jsonl");
+    let server = Server::start(vec![server::ok(&fixtures::stream(Wire::Chat, Case::Text))]).await;
+    let secrets = [Secret::new("ghp_another_0123456789"), Secret::new("file")];
+    let recording = client(Wire::Chat, &server.url, limits())
+        .with_secrets(&secrets)
+        .with_tape(Tape::record(&path).unwrap());
+    let mut request = request();
+    request.messages = vec![Message::user("a file with ghp_another_0123456789 in it")];
+    call(&recording, &request, Mode::Stream).await.0.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("a file with [key] in it"), "{text}");
+}
+
 #[test]
 fn a_broken_cassette_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");
     for (text, why) in [
         ("", "1: this is not a cassette"),
-        ("{\"cassette\":2}\n", "version 2 of the format"),
-        ("{\"cassette\":1}\n{\"wire\":\"chat\"}\n", "2: not a recorded call"),
-        ("{\"cassette\":1}\n{\"wire\"", "2: not a recorded call"),
-        ("{\"cassette\":1,\"extra\":0}\n", "1: this is not a cassette"),
+        ("{\"cassette\":1}\n", "version 1 of the format"),
+        ("{\"cassette\":2}\n{\"wire\":\"chat\"}\n", "2: not a recorded call"),
+        ("{\"cassette\":2}\n{\"wire\"", "2: not a recorded call"),
+        ("{\"cassette\":2,\"extra\":0}\n", "1: this is not a cassette"),
     ] {
         std::fs::write(&path, text).unwrap();
         let error = Tape::play(&path).unwrap_err();

@@ -228,6 +228,9 @@ fn chat(case: Case) -> Value {
         message =
             json!({ "role": "assistant", "content": null, "refusal": "I can't help with that." });
     }
+    if case == Case::Thinking {
+        message["reasoning_content"] = json!("Greet them.");
+    }
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }
@@ -260,7 +263,8 @@ fn chat_stream(case: Case) -> String {
     let text = words(case);
     let half = text.floor_char_boundary(text.len() / 2);
     if case == Case::Thinking {
-        out += &chunk(json!({ "reasoning_content": "Greet them." }), Value::Null);
+        out += &chunk(json!({ "reasoning_content": "Greet " }), Value::Null);
+        out += &chunk(json!({ "reasoning_content": "them." }), Value::Null);
     }
     out += &chunk(json!({ "content": text[..half] }), Value::Null);
     out += &chunk(json!({ "content": text[half..] }), Value::Null);

@@ -109,14 +109,65 @@ async fn thinking_goes_back_as_it_came() {
     }
 }
 
+/// Chat servers want thoughts back between a call and its result, in the field they came in; behind
+/// a finished answer some refuse them.
+#[tokio::test]
+async fn chat_thinking_goes_back_with_its_calls_and_not_without() {
+    let client = client(Wire::Chat, "http://127.0.0.1:1", limits());
+    let (finished, _) = answer(Wire::Chat, Case::Thinking, Mode::Stream).await;
+    let thought = finished.parts[0].clone();
+    let sent = |parts: Vec<Part>, reply: Message| {
+        let mut next = request();
+        next.messages.push(Message { role: Role::Assistant, parts });
+        next.messages.push(reply);
+        String::from_utf8(client.body(&next, Mode::Whole)).unwrap()
+    };
+    assert!(!sent(finished.parts.clone(), Message::user("Go on")).contains("Greet them."));
+    let (calls, _) = answer(Wire::Chat, Case::ToolCall, Mode::Stream).await;
+    let parts: Vec<Part> = [thought].into_iter().chain(calls.parts.clone()).collect();
+    let body = sent(parts, Message::user("results"));
+    assert!(body.contains("\"reasoning_content\":\"Greet them.\""), "{body}");
+}
+
+/// A schema that OpenAI's strict mode would refuse is sent without it.
+#[test]
+fn only_closed_schemas_are_strict() {
+    for (schema, strict) in [
+        (
+            json!({ "type": "object", "properties": { "a": {} }, "required": ["a"], "additionalProperties": false }),
+            true,
+        ),
+        (
+            json!({ "type": "object", "properties": { "a": {} }, "required": [], "additionalProperties": false }),
+            false,
+        ),
+        (json!({ "type": "object", "properties": { "a": {} }, "required": ["a"] }), false),
+        (json!({ "anyOf": [] }), false),
+        (
+            json!({ "type": "object", "properties": { "a": { "type": "object" } }, "required": ["a"], "additionalProperties": false }),
+            false,
+        ),
+    ] {
+        let mut request = request();
+        request.format = Some(Format { name: "f".to_owned(), schema });
+        for wire in [Wire::Chat, Wire::Responses] {
+            let body = client(wire, "http://127.0.0.1:1", limits()).body(&request, Mode::Whole);
+            let body = String::from_utf8(body).unwrap();
+            assert!(body.contains(&format!("\"strict\":{strict}}}")), "{body}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_goes_out() {
     for wire in Wire::ALL {
         let (calls, _) = answer(wire, Case::ParallelCalls, Mode::Stream).await;
         let mut next = request();
         next.temperature = Some(0.0);
-        next.format =
-            Some(Format { name: "decision".to_owned(), schema: json!({ "type": "object" }) });
+        next.format = Some(Format {
+            name: "decision".to_owned(),
+            schema: json!({ "type": "object", "additionalProperties": false }),
+        });
         let results = calls.tool_calls().map(|call| {
             Part::ToolResult(ToolResult {
                 call_id: call.id.clone(),
