@@ -172,6 +172,8 @@ pub enum Kind {
     Rejected,
     /// What came is no answer.
     Malformed,
+    /// A recording is played, and this call is not on it.
+    NotRecorded,
 }
 
 impl Kind {
@@ -183,7 +185,7 @@ impl Kind {
             | Kind::RateLimited
             | Kind::Provider
             | Kind::Malformed => true,
-            Kind::ContextTooLong | Kind::Denied | Kind::Rejected => false,
+            Kind::ContextTooLong | Kind::Denied | Kind::Rejected | Kind::NotRecorded => false,
         }
     }
 }
@@ -203,12 +205,18 @@ pub struct Error {
 }
 
 impl Error {
+    /// Line by line: a difference to a recording has many.
+    fn shown_message(&self) -> String {
+        let lines = self.message.lines().take(60).map(|line| text::shown(line, 400));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     fn describe(&self) -> String {
         let mut out = format!(
             "{} ({}): {}",
             self.wire.name(),
             text::shown(&self.model, 80),
-            text::shown(&self.message, 400)
+            self.shown_message()
         );
         if let Some(status) = self.status {
             out.push_str(&format!(", status {status}"));

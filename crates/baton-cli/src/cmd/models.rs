@@ -244,6 +244,7 @@ fn failed(error: Error) -> Failure {
         Kind::Denied => "is the key set, and is it this provider's?",
         Kind::Connection => "is the server running at this address?",
         Kind::Rejected => "is the model's name right? `baton models` lists what the server has",
+        Kind::NotRecorded => "record it anew with `--record FILE`",
         _ => "it may pass; try again",
     };
     Failure::new(INTERNAL, error.to_string()).hint(hint)

@@ -139,7 +139,7 @@ pub struct Player {
 impl Player {
     /// The first call not played yet whose request is this one.
     pub(super) fn reply(&self, wire: Wire, body: &str) -> Result<Reply, Failed> {
-        let refused = |message: String| Failed { kind: Kind::Rejected, message };
+        let refused = |message: String| Failed { kind: Kind::NotRecorded, message };
         let request = canonical(body);
         let mut calls =
             self.calls.lock().map_err(|_| refused("the cassette is broken".to_owned()))?;

@@ -68,7 +68,7 @@ async fn another_request_fails_with_a_readable_difference() {
     let mut other = request();
     other.messages = vec![Message::user("Look at src/main.rs")];
     let error = call(&playing, &other, Mode::Stream).await.0.unwrap_err();
-    assert_eq!(error.kind, Kind::Rejected);
+    assert_eq!(error.kind, Kind::NotRecorded);
     insta::assert_snapshot!(error.message, @r#"
     this call was not recorded; the next recorded one differs:
     --- recorded
