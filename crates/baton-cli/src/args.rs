@@ -40,15 +40,26 @@ Examples:
 Nothing of the project is changed. In a git repository the blackboard is kept out of git through
 .git/info/exclude.")]
     Init(InitArgs),
-    /// Check an agent's report
+    /// Check an agent's report, or show its summary
     #[command(subcommand)]
     Report(ReportCommand),
     /// Check or change a plan
     #[command(subcommand)]
     Plan(PlanCommand),
-    /// Show or check a history
+    /// Show or check a history, or the window of it that a prompt carries
     #[command(subcommand)]
     History(HistoryCommand),
+    /// Show the prompt that a stage would get, and what it is made of
+    #[command(after_help = "\
+Examples:
+  baton prompt main                    the text, as the model gets it
+  baton prompt main --explain          its sections: source, level, tokens, why, what was cut
+  baton prompt dev --subloop           DEV inside the sub-loop
+  baton prompt main --iteration 12     as far as the archive still holds what iteration 12 saw
+
+Stages: MAIN, the pack's agents, FINISH_REVIEW, FINISH_CHECK. Nothing is called and nothing is
+written.")]
+    Prompt(PromptArgs),
     /// List, show, check or switch packs
     #[command(subcommand)]
     Pack(PackCommand),
@@ -94,6 +105,36 @@ Examples:
 Without --policy the rules come from the blackboard, or else from the built-in pack that has the
 agent.")]
     Check(ReportArgs),
+    /// Show what a prompt would carry of a report; never fails on its content
+    #[command(after_help = "\
+Examples:
+  baton report summary .baton/reports/report_test.md
+  baton report summary answer.md --agent DEV --level 2
+
+Level 1 is verdict and blockers (under 10 lines), level 2 also key changes, evidence and the agent's
+own fields (under 50), level 3 the whole report.")]
+    Summary {
+        #[command(flatten)]
+        report: ReportArgs,
+        /// 1, 2 or 3
+        #[arg(long, value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
+        level: u8,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PromptArgs {
+    /// MAIN, an agent of the pack, FINISH_REVIEW or FINISH_CHECK
+    pub(crate) stage: String,
+    /// Of this iteration [default: the next one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) iteration: Option<u32>,
+    /// As it is inside the sub-loop
+    #[arg(long)]
+    pub(crate) subloop: bool,
+    /// Show what it is made of instead of its text
+    #[arg(long)]
+    pub(crate) explain: bool,
 }
 
 #[derive(Debug, Args)]
@@ -153,6 +194,16 @@ pub(crate) struct PlanApplyArgs {
 pub(crate) enum HistoryCommand {
     /// Show the entries of a history
     Show(HistoryShowArgs),
+    /// Show the last iterations and every milestone, within a budget
+    #[command(after_help = "\
+Examples:
+  baton history window                           as MAIN's prompt would carry it, without a budget
+  baton history window --last 5 --max-tokens 2000
+  baton history window old_history.md --no-milestones
+
+Milestones keep their whole entry, the others next_agent, reason, dev_plan and blockers. Too large:
+ordinary iterations go first, then milestones shrink, oldest first; the last 3 always stay.")]
+    Window(HistoryWindowArgs),
     /// Say what is odd in a history; old files are read as they are
     Check {
         /// The history [default: the blackboard's]
@@ -170,6 +221,21 @@ pub(crate) struct HistoryShowArgs {
     /// Only milestones
     #[arg(long)]
     pub(crate) milestones: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryWindowArgs {
+    /// The history [default: the blackboard's]
+    pub(crate) file: Option<PathBuf>,
+    /// How many of the last iterations
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) last: usize,
+    /// The budget
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) max_tokens: Option<u64>,
+    /// Only the last iterations
+    #[arg(long)]
+    pub(crate) no_milestones: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@ mod init;
 mod models;
 mod pack;
 mod plan;
+mod prompt;
 mod report;
 mod rules;
 mod schema;
@@ -90,9 +91,14 @@ pub(crate) fn run(cli: Cli) -> Outcome {
     match cli.command {
         Command::Init(args) => init::run(&place, &args),
         Command::Report(ReportCommand::Check(args)) => report::check(&place, &args),
+        Command::Report(ReportCommand::Summary { report, level }) => {
+            report::summary(&place, &report, level)
+        }
         Command::Plan(PlanCommand::Check(args)) => plan::check(&place, &args),
         Command::Plan(PlanCommand::Apply(args)) => plan::apply(&place, &args),
         Command::History(HistoryCommand::Show(args)) => history::show(&place, &args),
+        Command::History(HistoryCommand::Window(args)) => history::window(&place, &args),
+        Command::Prompt(args) => prompt::run(&place, &args),
         Command::History(HistoryCommand::Check { file }) => history::check(&place, file),
         Command::Pack(PackCommand::List) => pack::list(),
         Command::Pack(PackCommand::Show(args)) => pack::show(&place, &args),

@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 pub(crate) const INTERNAL: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 pub(crate) const PROTOCOL: u8 = 3;
+pub(crate) const LIMIT: u8 = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct Reply {

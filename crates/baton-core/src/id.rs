@@ -151,7 +151,8 @@ impl<'de> Deserialize<'de> for RunId {
 }
 
 /// Seconds since 1970, written `2026-01-31T00:44:55` (UTC).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(with = "String")]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
@@ -178,6 +179,19 @@ impl Timestamp {
         }
         let days = days_since_1970(year, month, day)?;
         Some(Timestamp(days * 86_400 + hour * 3_600 + minute * 60 + second))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Timestamp::parse(&text).ok_or_else(|| serde::de::Error::custom("not a time"))
     }
 }
 

@@ -14,5 +14,8 @@ pub mod plan;
 pub mod decision;
 pub mod history;
 pub mod pack;
+pub mod summary;
+pub mod window;
 pub mod message;
 pub mod config;
+pub mod prompt;

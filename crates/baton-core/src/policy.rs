@@ -263,9 +263,40 @@ pub struct ContextRules {
     /// Headings of the sections that hold key changes.
     #[serde(default)]
     pub key_change_headings: Vec<String>,
+    /// Headings of the section that holds the evidence.
+    #[serde(default)]
+    pub evidence_headings: Vec<String>,
+    /// What Baton itself tells agents, in the pack's language.
+    #[serde(default)]
+    pub orders: Orders,
     /// For each agent, field to the labels (line prefixes or headings) that hold it.
     #[serde(default)]
     pub summary_fields: IndexMap<AgentName, IndexMap<String, Vec<String>>>,
+}
+
+/// Orders that code gives; `{iteration}` is the number of the iteration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Orders {
+    /// To the fixer of the sub-loop, behind the failing report.
+    pub fixer: String,
+    /// To the tester of the sub-loop, behind the fixer's report.
+    pub tester: String,
+    /// To MAIN, at the end of FINISH_CHECK.
+    pub finish_check: String,
+}
+
+impl Default for Orders {
+    fn default() -> Orders {
+        let fixer = "Resolve the failure that the report above shows, and nothing else. Your report is of iteration {iteration}.";
+        let tester = "The report above says what was repaired. Check the failure of your own last report again, and everything that the repair may have touched. Your report is of iteration {iteration}.";
+        let finish_check = "This is FINISH_CHECK of iteration {iteration}. Decide now, with the whole reports above: FINISH again, or who works next. Output exactly one JSON object.";
+        Orders {
+            fixer: fixer.to_owned(),
+            tester: tester.to_owned(),
+            finish_check: finish_check.to_owned(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::id::{AgentName, Iteration};
+use crate::id::{AgentName, Attempt, Iteration};
 use crate::policy::{ITERATION_PREFIX, Outcome, ReportRules, UNKNOWN_CLASS};
 use crate::problem::{Place, Problem, nearest};
 use crate::text::{self, Fence, Line};
@@ -43,6 +43,41 @@ pub struct Expected {
     pub agent: AgentName,
     /// `None`: any iteration will do (a check outside of a run).
     pub iteration: Option<Iteration>,
+}
+
+/// The name of a report in the archive: `<iteration>_<agent>[_subloop_<k>]_a<attempt>.md`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArchiveName {
+    pub iteration: Iteration,
+    pub subloop: Option<u32>,
+    pub attempt: Attempt,
+    pub agent: AgentName,
+}
+
+impl ArchiveName {
+    pub fn parse(file: &str) -> Option<ArchiveName> {
+        let number = |text: &str| -> Option<u32> {
+            let digits = text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
+            digits.then(|| text.parse().ok()).flatten()
+        };
+        let (iteration, rest) = file.strip_suffix(".md")?.split_once('_')?;
+        let (rest, attempt) = rest.rsplit_once("_a")?;
+        let (agent, subloop) = match rest.rsplit_once("_subloop_") {
+            Some((agent, subloop)) => (agent, Some(number(subloop)?)),
+            None => (rest, None),
+        };
+        Some(ArchiveName {
+            iteration: Iteration(number(iteration)?),
+            subloop,
+            attempt: Attempt(number(attempt)?),
+            agent: AgentName::from_file_stem(agent)?,
+        })
+    }
+
+    pub fn file(&self) -> String {
+        let subloop = self.subloop.map_or(String::new(), |number| format!("_subloop_{number}"));
+        format!("{}_{}{subloop}_a{}.md", self.iteration, self.agent.file_stem(), self.attempt)
+    }
 }
 
 /// The refusal of a file that is too large, made from its size alone.

@@ -1,6 +1,7 @@
 //! Lines, key lines, code fences and safe display: the little that every grammar here shares.
 //! All functions are linear and never cut inside a character.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// One line without its terminator (`\n`, `\r\n` or a lone `\r`).
@@ -75,6 +76,11 @@ impl Fence {
             }
             None => false,
         }
+    }
+
+    /// The line that would close the fence we are in.
+    pub fn closing(&self) -> Option<String> {
+        self.open.map(|(mark, length, _)| mark.to_string().repeat(length))
     }
 
     /// The line that opened the fence we are in.
@@ -227,6 +233,75 @@ pub fn escaped(raw: &str) -> String {
         }
     }
     out
+}
+
+/// As it goes into a prompt: without terminal escapes, other control characters and marks that a
+/// reader cannot see. What joins letters and emoji stays.
+pub fn stripped(raw: &str) -> Cow<'_, str> {
+    let is_kept = |c: char| match c {
+        '\n' | '\t' | '\u{200c}' | '\u{200d}' | '\u{fe0f}' => true,
+        c => !(c.is_control() || is_invisible(c)),
+    };
+    if raw.chars().all(is_kept) {
+        return Cow::Borrowed(raw);
+    }
+    let unified = raw.replace("\r\n", "\n").replace('\r', "\n");
+    let mut out = String::with_capacity(unified.len());
+    let mut rest = unified.as_str();
+    while let Some(at) = rest.find(|c: char| !is_kept(c)) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        rest = &rest[escape_length(rest)..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The length of the terminal escape that a text begins with, or of its first character.
+fn escape_length(text: &str) -> usize {
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    // A sequence without an end would swallow the text behind it.
+    const LONGEST: usize = 2_000;
+    let body = |from: usize| {
+        let end = text.floor_char_boundary(LONGEST);
+        text.get(from..end).unwrap_or_default()
+    };
+    let control_sequence = |from: usize| {
+        let parameters = body(from).bytes().take_while(|b| (0x20..0x40).contains(b)).count();
+        let last = text.as_bytes().get(from + parameters);
+        if last.is_some_and(|b| (0x40..0x7f).contains(b)) { from + parameters + 1 } else { from }
+    };
+    let string = |from: usize| {
+        let ends = ["\u{7}", "\u{1b}\\", "\u{9c}"];
+        let found = ends.iter().filter_map(|end| Some((body(from).find(end)?, end.len())));
+        // A link's text may not hold a line break: behind one it is no escape any more.
+        let whole = found.min().filter(|(at, _)| !body(from)[..*at].contains('\n'));
+        whole.map_or(from, |(at, length)| from + at + length)
+    };
+    match text.as_bytes() {
+        [0x1b, b'[', ..] => control_sequence(2),
+        [0x1b, b']' | b'P' | b'X' | b'^' | b'_', ..] => string(2),
+        [0x1b, b'(' | b')' | b'#', 0x20..0x7f, ..] => 3,
+        [0x1b, 0x30..0x7f, ..] => 2,
+        _ if text.starts_with('\u{9b}') => control_sequence(first),
+        _ if text.starts_with('\u{9d}') => string(first),
+        _ => first,
+    }
+}
+
+/// At most `max` characters; what was cut is said with `…`, which counts.
+pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    let Some((end, _)) = text.char_indices().nth(max) else { return Cow::Borrowed(text) };
+    let keep = text[..end].char_indices().next_back().map_or(0, |(at, _)| at);
+    Cow::Owned(format!("{}…", &text[..keep]))
+}
+
+/// The text of a heading (`## What changed`), without its marks.
+pub fn heading(line: &str) -> Option<&str> {
+    let level = line.bytes().take_while(|b| *b == b'#').count();
+    let rest = &line[level..];
+    let is_heading = (1..=6).contains(&level) && rest.starts_with([' ', '\t']);
+    is_heading.then(|| rest.trim().trim_end_matches('#').trim_end())
 }
 
 /// Bidi controls, zero-width characters and other marks that a reader cannot see.

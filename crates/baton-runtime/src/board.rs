@@ -21,6 +21,8 @@ pub const FOLDER: &str = ".baton";
 pub const FOREIGN_FOLDER: &str = "orchestrator";
 
 pub(crate) const POLICY_FILE: &str = "memory/verification_policy.json";
+pub(crate) const PLAN_FILE: &str = "memory/dev_plan.md";
+pub(crate) const HISTORY_FILE: &str = "memory/project_history.md";
 pub(crate) const PROMPTS: &str = "memory/prompts";
 pub(crate) const CONFIG_FILE: &str = "baton.toml";
 /// Where a pack that came from a folder is kept.
@@ -135,11 +137,11 @@ impl Board {
     }
 
     pub fn plan_file(&self) -> PathBuf {
-        self.root.join("memory/dev_plan.md")
+        self.root.join(PLAN_FILE)
     }
 
     pub fn history_file(&self) -> PathBuf {
-        self.root.join("memory/project_history.md")
+        self.root.join(HISTORY_FILE)
     }
 
     pub fn report_file(&self, agent: &AgentName) -> PathBuf {
@@ -480,8 +482,8 @@ impl NewBoard<'_> {
         let mut written: Vec<(PathBuf, Vec<u8>)> = pack_owned(&pack);
         let mut add = |name: &str, text: String| written.push((name.into(), text.into_bytes()));
         add("memory/global_context.md", pack.global_context.clone());
-        add("memory/dev_plan.md", pack.dev_plan.clone());
-        add("memory/project_history.md", String::new());
+        add(PLAN_FILE, pack.dev_plan.clone());
+        add(HISTORY_FILE, String::new());
         add(CONFIG_FILE, config_text(&pack));
         for (name, text) in kept_files(self.pack, &files) {
             add(&format!("{PACK_FOLDER}/{name}"), text.clone());

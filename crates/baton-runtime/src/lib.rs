@@ -9,3 +9,5 @@ pub mod model;
 pub mod git;
 pub mod board;
 pub mod switch;
+pub mod summaries;
+pub mod gather;

@@ -2,8 +2,8 @@
 //! folder synced: a crash leaves the old text or the new one, never half of either.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// As any program makes a file; the umask takes away from it.
@@ -81,6 +81,27 @@ pub fn write_new(path: &Path, content: &[u8]) -> Result<(), Error> {
         fs::create_dir_all(folder).map_err(failed("create", folder))?;
     }
     write(path, content)
+}
+
+/// Writes over the end of a file, where it is this one; false, and nothing done, where it is
+/// another. Not synced: only for what can be made again.
+pub fn append_before_end(path: &Path, end: &str, new: &str) -> Result<bool, Error> {
+    let mut file = match File::options().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed("open", path)(error)),
+    };
+    file.lock().map_err(failed("lock", path))?;
+    let length = file.metadata().map_err(failed("read", path))?.len();
+    let Some(at) = length.checked_sub(end.len() as u64) else { return Ok(false) };
+    let mut found = vec![0; end.len()];
+    file.read_exact_at(&mut found, at).map_err(failed("read", path))?;
+    if found != end.as_bytes() {
+        return Ok(false);
+    }
+    file.seek(io::SeekFrom::Start(at)).map_err(failed("write", path))?;
+    file.write_all(new.as_bytes()).map_err(failed("write", path))?;
+    Ok(true)
 }
 
 pub fn remove(path: &Path) -> Result<(), Error> {

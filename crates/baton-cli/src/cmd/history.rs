@@ -1,17 +1,17 @@
-//! `baton history show|check`
+//! `baton history show|window|check`
 
 use std::path::PathBuf;
 
 use baton_core::history::{self, Kind, Placed};
+use baton_core::id::Tokens;
+use baton_core::window::{Ask, Last, Log};
+use baton_runtime::gather::HISTORY_BYTES;
 use baton_runtime::load;
 use serde_json::json;
 
 use super::{Outcome, Place};
-use crate::args::HistoryShowArgs;
-use crate::reply::{Failure, Reply, counted};
-
-/// A history grows for years; this is only a guard against a wrong file.
-const MAX_BYTES: u64 = 256 << 20;
+use crate::args::{HistoryShowArgs, HistoryWindowArgs};
+use crate::reply::{Failure, LIMIT, Reply, counted};
 
 pub(super) fn show(place: &Place, args: &HistoryShowArgs) -> Outcome {
     let (_, source) = open(place, args.file.clone())?;
@@ -31,6 +31,31 @@ pub(super) fn show(place: &Place, args: &HistoryShowArgs) -> Outcome {
     let entries: Vec<_> =
         shown.iter().filter(|_| place.json).map(|placed| placed.block()).collect();
     Ok(Reply::new(out, json!({ "ok": true, "entries": entries, "skipped": skipped })))
+}
+
+pub(super) fn window(place: &Place, args: &HistoryWindowArgs) -> Outcome {
+    let (_, source) = open(place, args.file.clone())?;
+    let ask = Ask {
+        last: Last::Exactly(args.last),
+        max_tokens: args.max_tokens.map(Tokens),
+        milestones: !args.no_milestones,
+        before: None,
+    };
+    let window = Log::new(source).window(&ask);
+    let is_over = ask.max_tokens.is_some_and(|most| window.total_tokens > most);
+    if let Some(most) = ask.max_tokens.filter(|_| is_over) {
+        let message =
+            format!("{most} tokens are too few: the smallest window has {}", window.total_tokens);
+        return Err(Failure::new(LIMIT, message).hint("raise `--max-tokens`"));
+    }
+    let text = if window.text.is_empty() { "no iterations yet\n" } else { &window.text };
+    let mut json = json!({ "ok": true, "text": window.text });
+    if let (Some(map), Ok(serde_json::Value::Object(own))) =
+        (json.as_object_mut(), serde_json::to_value(&window))
+    {
+        map.extend(own);
+    }
+    Ok(Reply::new(baton_core::text::escaped(text), json))
 }
 
 pub(super) fn check(place: &Place, file: Option<PathBuf>) -> Outcome {
@@ -66,6 +91,7 @@ fn open(place: &Place, file: Option<PathBuf>) -> Result<(String, String), Failur
         None => place.board()?.history_file(),
     };
     let name = path.strip_prefix(&place.folder).unwrap_or(&path).display().to_string();
-    let text = load::text(&path, MAX_BYTES).map_err(|error| Failure::unreadable(&name, error))?;
+    let text =
+        load::text(&path, HISTORY_BYTES).map_err(|error| Failure::unreadable(&name, error))?;
     Ok((name, text))
 }

@@ -1,9 +1,11 @@
-//! `baton report check`
+//! `baton report check|summary`
 
 use std::path::Path;
 
-use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
-use baton_core::report::{self, Expected, Report};
+use baton_core::id::{AgentName, FINISH_REVIEW, Iteration, Timestamp};
+use baton_core::problem::Problem;
+use baton_core::report::{self, ArchiveName, Expected, Report};
+use baton_core::summary::{Level, Summary};
 use baton_runtime::load;
 use serde_json::json;
 
@@ -41,27 +43,53 @@ pub(super) fn check(place: &Place, args: &ReportArgs) -> Outcome {
     }
 }
 
+pub(super) fn summary(place: &Place, args: &ReportArgs, level: u8) -> Outcome {
+    let agent = agent(args)?;
+    let level = Level::try_from(level).map_err(|why| Failure::new(USAGE, why))?;
+    let bytes = load::bytes(&args.file, report::MAX_BYTES)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let file = (args.file != Path::new("-")).then_some(args.file.as_path());
+    let rules = rules::resolve(place, args.policy.as_deref(), file, Some(&agent), &text)?;
+    known_agent(&agent, &rules)?;
+    let modified = file.and_then(|file| std::fs::metadata(file).ok()?.modified().ok());
+    let time = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let time = time.map(|time| Timestamp(time.as_secs()));
+    let summary = Summary::of(&bytes, &agent, &rules.policy, time);
+    let name = args.file.display().to_string();
+    let shown = match level {
+        Level::Whole => baton_core::text::escaped(&text),
+        level => summary.render(level, &rules.policy.report_rules, &name),
+    };
+    let mut warnings = Vec::new();
+    if let Some(wanted) = args.iteration.map(Iteration)
+        && summary.iteration != Some(wanted)
+    {
+        let found =
+            summary.iteration.map_or("no iteration".to_owned(), |own| format!("iteration {own}"));
+        let message = format!("the report is of {found}, not of iteration {wanted}");
+        warnings.push(Problem::warning("iteration-foreign", message).in_file(&name));
+    }
+    let json = json!({ "ok": true, "summary": summary, "level": level, "text": shown, "rules": rules.origin });
+    Ok(Reply::new(shown, json).with_warnings(&warnings))
+}
+
 /// As given, or from a name like `report_test.md` or `7_test_a1.md`.
 fn agent(args: &ReportArgs) -> Result<AgentName, Failure> {
     let usage = |message: String| Failure::new(USAGE, message);
     if let Some(agent) = &args.agent {
         return AgentName::new(&agent.to_ascii_uppercase()).map_err(usage);
     }
-    let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let name = stem.strip_prefix("report_").or_else(|| archived(stem));
-    let name = name.map(|name| name.split_once("_subloop_").map_or(name, |(name, _)| name));
-    name.and_then(AgentName::from_file_stem).ok_or_else(|| {
+    let name = args.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let archived = ArchiveName::parse(name).map(|name| name.agent);
+    let newest = || {
+        let stem = name.strip_prefix("report_")?.strip_suffix(".md")?;
+        let stem = stem.split_once("_subloop_").map_or(stem, |(stem, _)| stem);
+        AgentName::from_file_stem(stem)
+    };
+    archived.or_else(newest).ok_or_else(|| {
         usage("whose report is it? The file's name does not tell".to_owned())
             .hint("say `--agent NAME`")
     })
-}
-
-/// `test` of `7_test_a1`, as the archive names its reports.
-fn archived(stem: &str) -> Option<&str> {
-    let (iteration, rest) = stem.split_once('_')?;
-    let (name, attempt) = rest.rsplit_once("_a")?;
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    (is_number(iteration) && is_number(attempt)).then_some(name)
 }
 
 /// An agent that nobody knows is a typing error, not an agent without rules.

@@ -1,0 +1,435 @@
+//! What a stage is told. Goes in: the blackboard's files, as the runtime read them. Comes out: a
+//! list of sections in an order that runs from what never changes to what changes each time, each
+//! with its source, size and reason; the text is made from that list alone. What does not fit steps
+//! down in the open, or stops the run with all sizes; a verdict is never guessed.
+
+mod section;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::id::{AgentName, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, Tokens};
+use crate::pack::Pack;
+use crate::plan::Plan;
+use crate::policy::Subloop;
+use crate::summary::{Level, Summary};
+use crate::tokens;
+use crate::window::{Ask, Last, Log, Window};
+
+pub use section::Section;
+
+/// A file of the blackboard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Injected {
+    /// From the blackboard's root.
+    pub path: String,
+    pub text: String,
+}
+
+/// A report that lies in the blackboard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filed {
+    pub agent: AgentName,
+    pub path: String,
+    pub summary: Summary,
+    /// The file, or why it is not here.
+    pub whole: Result<String, String>,
+}
+
+/// Everything a prompt may be made of, except the history.
+#[derive(Debug)]
+pub struct Material<'a> {
+    pub pack: &'a Pack,
+    pub config: &'a Config,
+    /// The one that the prompt is for.
+    pub iteration: Iteration,
+    /// Of the model that gets the prompt, where it is known.
+    pub context_window: Option<Tokens>,
+    pub policy_path: String,
+    pub history_path: String,
+    pub global_context: Option<Injected>,
+    pub plan: Option<Injected>,
+    pub work_order: Option<Injected>,
+    pub acceptance_scope: Option<Injected>,
+    /// The newest first; several of one agent where earlier ones are wanted.
+    pub reports: Vec<Filed>,
+}
+
+/// Who the prompt is for.
+#[derive(Debug, Clone, Copy)]
+pub enum Stage<'a> {
+    Main,
+    /// An agent of the pack, or FINISH_REVIEW.
+    Agent(&'a AgentName),
+    /// The two of the sub-loop.
+    Fixer(&'a Subloop),
+    Tester(&'a Subloop),
+    FinishCheck(&'a FinishFacts),
+}
+
+/// What code knows before the last decision.
+#[derive(Debug, Clone, Default)]
+pub struct FinishFacts {
+    /// Files that each stage changed. None: nobody watched.
+    pub stage_changes: Option<Vec<StageChange>>,
+    /// None: no gate was run.
+    pub gates: Option<Vec<GateResult>>,
+}
+
+#[derive(Debug, Clone)]
+pub struct StageChange {
+    /// Such as `DEV, iteration 7`.
+    pub stage: String,
+    pub files: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct GateResult {
+    pub command: String,
+    pub passed: bool,
+    /// The end of what it printed.
+    pub output: String,
+}
+
+/// A prompt, made of its sections alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    pub stage: String,
+    pub iteration: Iteration,
+    pub limit: Tokens,
+    pub sections: Vec<Section>,
+    /// What had to step down, in order.
+    pub steps: Vec<String>,
+    /// Of MAIN's prompt.
+    pub window: Option<Window>,
+}
+
+impl Prompt {
+    pub fn text(&self) -> String {
+        self.sections.iter().map(Section::text).collect()
+    }
+
+    pub fn tokens(&self) -> Tokens {
+        Tokens(self.sections.iter().map(|section| section.tokens.0).sum())
+    }
+
+    pub fn ledger(&self, previous: Option<&Prompt>) -> Ledger {
+        let text = self.text();
+        Ledger {
+            stage: self.stage.clone(),
+            iteration: self.iteration,
+            limit: self.limit,
+            tokens: self.tokens(),
+            bytes: text.len(),
+            sections: self.sections.clone(),
+            steps: self.steps.clone(),
+            shared_prefix: previous.map(|previous| shared_prefix(&previous.text(), &text)),
+        }
+    }
+}
+
+/// The account of a prompt, for the journal and for people.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Ledger {
+    pub stage: String,
+    pub iteration: Iteration,
+    pub limit: Tokens,
+    pub tokens: Tokens,
+    pub bytes: usize,
+    pub sections: Vec<Section>,
+    pub steps: Vec<String>,
+    /// Tokens that the previous prompt of the stage began with as well.
+    pub shared_prefix: Option<Tokens>,
+}
+
+/// How many tokens two prompts begin with in common.
+pub fn shared_prefix(one: &str, other: &str) -> Tokens {
+    let same = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    tokens::count(&one[..one.floor_char_boundary(same)])
+}
+
+/// A prompt that does not fit in any way that is allowed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TooLarge {
+    pub prompt: Box<Prompt>,
+}
+
+impl std::fmt::Display for TooLarge {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Prompt { stage, limit, sections, .. } = &*self.prompt;
+        let sizes = sections.iter().map(|section| format!("{} {}", section.name, section.tokens));
+        let sizes: Vec<String> = sizes.collect();
+        write!(
+            out,
+            "the prompt of {stage} has {} tokens and may have {limit}: {}",
+            self.prompt.tokens(),
+            sizes.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for TooLarge {}
+
+/// The prompt of a stage.
+pub fn build(stage: Stage<'_>, material: &Material<'_>, log: &mut Log) -> Result<Prompt, TooLarge> {
+    let draft = Draft { material, sections: Vec::new(), steps: Vec::new() };
+    match stage {
+        Stage::Main => draft.main(log),
+        Stage::Agent(agent) => draft.agent(agent),
+        Stage::Fixer(Subloop { fixer, tester, .. }) => {
+            draft.in_subloop(fixer, tester, &material.pack.policy.context.orders.fixer)
+        }
+        Stage::Tester(Subloop { fixer, tester, .. }) => {
+            draft.in_subloop(tester, fixer, &material.pack.policy.context.orders.tester)
+        }
+        Stage::FinishCheck(facts) => draft.finish_check(facts),
+    }
+}
+
+/// A prompt that is being put together.
+struct Draft<'a> {
+    material: &'a Material<'a>,
+    sections: Vec<Section>,
+    steps: Vec<String>,
+}
+
+impl<'a> Draft<'a> {
+    fn main(mut self, log: &mut Log) -> Result<Prompt, TooLarge> {
+        let context = &self.material.config.context;
+        let limit = self.limit(context.prompt_limit.main);
+        self.instructions(MAIN);
+        self.policy();
+        self.global_context();
+        self.plan();
+        let history = self.sections.len();
+        let least = context.history_window as usize;
+        let mut ask = Ask {
+            last: Last::Between { least, most: least + 5 },
+            max_tokens: Some(Tokens(context.max_tokens.unwrap_or(limit.0 / 4))),
+            milestones: context.include_milestones && self.material.config.features.milestones,
+            before: Some(self.material.iteration),
+        };
+        let mut window = log.window(&ask);
+        self.sections.push(Section::history(&window, &self.material.history_path));
+        let level = self.level(context.level.try_into().ok().and_then(|n: u8| n.try_into().ok()));
+        for agent in self.reporters() {
+            let newest = self.newest(&agent).next();
+            let section = newest.map(|filed| self.report(filed, level, "the newest of this agent"));
+            self.sections.extend(section);
+        }
+        if let Some(answer) = log.last_answer(ask.before) {
+            self.sections.push(Section::answer(&answer, &self.material.history_path));
+        }
+        self.step_down(limit.0 * 4 / 5, Level::Summary, None);
+        if self.total() > limit.0 * 4 / 5 && window.recent_iterations.len() > 3 {
+            ask.last = Last::Exactly(3);
+            window = log.window(&ask);
+            self.sections[history] = Section::history(&window, &self.material.history_path);
+            self.steps.push("the history window shrank to the last 3 iterations".to_owned());
+        }
+        let mut prompt = self.finished(MAIN, limit)?;
+        prompt.window = Some(window);
+        Ok(prompt)
+    }
+
+    fn agent(mut self, agent: &AgentName) -> Result<Prompt, TooLarge> {
+        let config = self.material.config;
+        let limit = self.limit(config.context.prompt_limit.agent);
+        self.instructions(agent.as_str());
+        self.global_context();
+        self.plan();
+        let is_last_look = *agent == FINISH_REVIEW;
+        let related = match is_last_look {
+            true => self.material.pack.manifest.agent_names(),
+            false => {
+                let rules = &self.material.pack.policy.context.relevant_reports;
+                rules.get(agent).cloned().unwrap_or_default()
+            }
+        };
+        let rounds = if is_last_look { 1 } else { config.context.subagent_history as usize };
+        let level = self.level(Some(Level::Evidence));
+        for other in related {
+            let filed: Vec<&Filed> = self.newest(&other).take(rounds).collect();
+            // Of two rounds the older one first, as they were written.
+            for filed in filed.into_iter().rev() {
+                self.sections.push(self.report(filed, level, "related, for reference"));
+            }
+        }
+        if is_last_look && let Some(scope) = &self.material.acceptance_scope {
+            self.sections.push(Section::file(
+                "acceptance scope",
+                scope,
+                "what the last look covers",
+            ));
+        }
+        self.work_order();
+        self.step_down(limit.0 * 4 / 5, Level::Summary, None);
+        self.finished(agent.as_str(), limit)
+    }
+
+    /// The other agent's report is whole up to the limit itself.
+    fn in_subloop(
+        mut self,
+        agent: &AgentName,
+        other: &AgentName,
+        order: &str,
+    ) -> Result<Prompt, TooLarge> {
+        let limit = self.limit(self.material.config.context.prompt_limit.agent);
+        self.instructions(agent.as_str());
+        self.global_context();
+        self.plan();
+        let own = self.newest(agent).next();
+        let level = self.level(Some(Level::Evidence));
+        self.sections.extend(own.map(|filed| self.report(filed, level, "its own last one")));
+        let others = self.sections.len();
+        self.sections.push(match self.newest(other).next() {
+            Some(filed) => self.report(filed, Level::Whole, "the one to answer"),
+            None => Section::no_report(other),
+        });
+        self.order(order);
+        self.step_down(limit.0 * 4 / 5, Level::Summary, Some(others));
+        self.step_down(limit.0, Level::Evidence, None);
+        self.step_down(limit.0, Level::Summary, None);
+        self.finished(agent.as_str(), limit)
+    }
+
+    fn finish_check(mut self, facts: &FinishFacts) -> Result<Prompt, TooLarge> {
+        let policy = &self.material.pack.policy;
+        let limit = self.limit(self.material.config.context.prompt_limit.finish_check);
+        self.instructions(MAIN);
+        self.policy();
+        for agent in self.reporters() {
+            self.sections.push(match self.newest(&agent).next() {
+                Some(filed) => self.report(filed, Level::Whole, "whole, for the last decision"),
+                None => Section::no_report(&agent),
+            });
+        }
+        let plan = self.material.plan.as_ref();
+        let read = plan.map(|plan| (plan, Plan::read(&plan.text, &policy.plan)));
+        self.sections.push(Section::plan_counts(read.as_ref(), &policy.plan));
+        if let Some(scope) = &self.material.acceptance_scope {
+            self.sections.push(Section::scope(scope));
+        }
+        self.sections.push(Section::stage_changes(facts));
+        self.sections.push(Section::readiness(read.as_ref(), &policy.plan, facts));
+        self.order(&policy.context.orders.finish_check);
+        for agent in &policy.context.finish_ladder {
+            if self.total() <= limit.0 {
+                break;
+            }
+            let place = self.sections.iter().position(|section| section.is_report_of(agent));
+            if let Some(place) = place.filter(|_| self.material.config.features.levels) {
+                self.lower(place, Level::Summary);
+            }
+        }
+        self.finished(FINISH_CHECK, limit)
+    }
+
+    /// Never over half of the model's window.
+    fn limit(&self, configured: u64) -> Tokens {
+        let half = self.material.context_window.map_or(u64::MAX, |window| window.0 / 2);
+        Tokens(configured.min(half))
+    }
+
+    /// Switched off, levels leave every report whole.
+    fn level(&self, wanted: Option<Level>) -> Level {
+        match self.material.config.features.levels {
+            true => wanted.unwrap_or(Level::Summary),
+            false => Level::Whole,
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.sections.iter().map(|section| section.tokens.0).sum()
+    }
+
+    /// Everybody who reports, in the pack's order.
+    fn reporters(&self) -> Vec<AgentName> {
+        let last = AgentName::new(FINISH_REVIEW).expect("a valid name");
+        self.material.pack.manifest.agent_names().into_iter().chain([last]).collect()
+    }
+
+    fn newest(&self, agent: &AgentName) -> impl Iterator<Item = &'a Filed> + use<'a> {
+        let agent = agent.clone();
+        self.material.reports.iter().filter(move |filed| filed.agent == agent)
+    }
+
+    fn report(&self, filed: &Filed, level: Level, why: &str) -> Section {
+        Section::report(filed, level, &self.material.pack.policy.report_rules, why)
+    }
+
+    /// Lowers reports that stand higher, the largest first, until the prompt has this size.
+    fn step_down(&mut self, size: u64, to: Level, except: Option<usize>) {
+        while self.total() > size && self.material.config.features.levels {
+            let higher = self.sections.iter().enumerate().filter(|(index, section)| {
+                Some(*index) != except && section.level.is_some_and(|level| level > to)
+            });
+            let largest = higher.max_by_key(|(_, section)| section.tokens).map(|(index, _)| index);
+            let Some(index) = largest else { break };
+            self.lower(index, to);
+        }
+    }
+
+    fn lower(&mut self, index: usize, to: Level) {
+        let Some(path) = self.sections[index].source.clone() else { return };
+        let Some(filed) = self.material.reports.iter().find(|filed| filed.path == path) else {
+            return;
+        };
+        let why = self.sections[index].why.clone();
+        let before = self.sections[index].tokens;
+        let mut lowered = self.report(filed, to, &why);
+        lowered.cut = Some(format!("stepped down to level {}, from {before} tokens", u8::from(to)));
+        self.steps.push(format!("{} stepped down to level {}", lowered.name, u8::from(to)));
+        self.sections[index] = lowered;
+    }
+
+    fn finished(self, stage: &str, limit: Tokens) -> Result<Prompt, TooLarge> {
+        let prompt = Prompt {
+            stage: stage.to_owned(),
+            iteration: self.material.iteration,
+            limit,
+            sections: self.sections,
+            steps: self.steps,
+            window: None,
+        };
+        if prompt.tokens() > limit {
+            Err(TooLarge { prompt: Box::new(prompt) })
+        } else {
+            Ok(prompt)
+        }
+    }
+
+    fn instructions(&mut self, name: &str) {
+        let prompt = self.material.pack.prompts.get(name).map_or("", String::as_str);
+        self.sections.push(Section::instructions(name, prompt));
+    }
+
+    fn policy(&mut self) {
+        self.sections.push(Section::policy(&self.material.pack.policy, &self.material.policy_path));
+    }
+
+    fn global_context(&mut self) {
+        let file = self.material.global_context.as_ref();
+        let section =
+            file.map(|file| Section::file("global context", file, "goal and constraints"));
+        self.sections.extend(section);
+    }
+
+    fn plan(&mut self) {
+        let section = self.material.plan.as_ref();
+        self.sections.extend(section.map(|file| Section::file("plan", file, "what is to be done")));
+    }
+
+    fn order(&mut self, order: &str) {
+        let order = order.replace("{iteration}", &self.material.iteration.to_string());
+        self.sections.push(Section::order(&order));
+    }
+
+    fn work_order(&mut self) {
+        self.sections.push(match &self.material.work_order {
+            Some(file) => Section::file("work order", file, "what is asked now"),
+            None => Section::plain("work order", "(there is no work order)", "what is asked now"),
+        });
+    }
+}

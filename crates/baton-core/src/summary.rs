@@ -1,0 +1,445 @@
+//! The short form of a report, for prompts and listings. Goes in: the beginning of a report and the
+//! policy's labels. Comes out: what could be found, and the names of what could not. Nothing here
+//! fails: a report that says nothing gives its first lines.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentName, Iteration, Timestamp};
+use crate::policy::{ITERATION_PREFIX, Policy, ReportRules};
+use crate::text::{self, Fence};
+
+/// A summary is made of the first lines of a report, and of at most so many bytes of it.
+pub const LINES: usize = 50;
+pub const BYTES: usize = 64 << 10;
+/// The longest line of a summary, in characters.
+pub const LINE: usize = 240;
+/// Evidence is shorter than 200 characters.
+const EVIDENCE: usize = 199;
+/// What stands in for a report that says nothing.
+const HEAD_LINES: usize = 9;
+/// A list that is longer is cut, said with its number.
+const MOST_ITEMS: usize = 100;
+
+/// How much of a report a prompt carries.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(into = "u8", try_from = "u8")]
+#[schemars(with = "u8")]
+pub enum Level {
+    /// 1: verdict and blockers, under 10 lines.
+    Summary,
+    /// 2: key changes, evidence and the agent's own fields too, under 50 lines.
+    Evidence,
+    /// 3: the file.
+    Whole,
+}
+
+impl From<Level> for u8 {
+    fn from(level: Level) -> u8 {
+        match level {
+            Level::Summary => 1,
+            Level::Evidence => 2,
+            Level::Whole => 3,
+        }
+    }
+}
+
+impl TryFrom<u8> for Level {
+    type Error = String;
+
+    fn try_from(number: u8) -> Result<Level, String> {
+        match number {
+            1 => Ok(Level::Summary),
+            2 => Ok(Level::Evidence),
+            3 => Ok(Level::Whole),
+            _ => Err(format!("{number} is not a level (1 summary, 2 with evidence, 3 whole)")),
+        }
+    }
+}
+
+/// What the first lines of a report say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    pub iteration: Option<Iteration>,
+    pub agent: AgentName,
+    pub verdict: Option<String>,
+    /// Each with its class tag, where it has a class.
+    pub blockers: Vec<String>,
+    pub key_changes: Vec<String>,
+    pub evidence: String,
+    /// Of the file.
+    pub timestamp: Option<Timestamp>,
+    /// What is special to the agent, by the policy's names.
+    pub fields: IndexMap<String, String>,
+    /// The names of what was not found.
+    pub missing: Vec<String>,
+    /// The report's first lines, where nothing at all was found.
+    pub head: Vec<String>,
+}
+
+/// The part of a report that a summary is made of.
+pub fn head(bytes: &[u8]) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(BYTES)];
+    let end = memchr::memchr_iter(b'\n', bytes).nth(LINES - 1).map_or(bytes.len(), |at| at + 1);
+    &bytes[..end]
+}
+
+impl Summary {
+    /// From a report, whatever it is.
+    pub fn of(
+        bytes: &[u8],
+        agent: &AgentName,
+        policy: &Policy,
+        timestamp: Option<Timestamp>,
+    ) -> Summary {
+        let source = String::from_utf8_lossy(head(bytes));
+        let mut scan = Scan::new(agent, policy);
+        let mut fence = Fence::default();
+        for line in text::lines(&source).take(LINES) {
+            if !fence.covers(line) {
+                scan.line(line.text);
+            }
+        }
+        let mut summary = scan.summary(agent, timestamp);
+        if summary.says_nothing() {
+            let lines = text::lines(&source).take(HEAD_LINES);
+            summary.head = lines.map(|line| clean(line.text, LINE)).collect();
+        }
+        summary
+    }
+
+    fn says_nothing(&self) -> bool {
+        self.iteration.is_none()
+            && self.verdict.is_none()
+            && self.blockers.is_empty()
+            && self.key_changes.is_empty()
+            && self.fields.is_empty()
+    }
+
+    /// Whether the extraction counts as failed: not even the verdict that the policy asks for.
+    pub fn is_failure(&self) -> bool {
+        !self.head.is_empty() || self.missing.iter().any(|name| name == "verdict")
+    }
+
+    /// As text: under 10 lines at level 1, under 50 at level 2. `path` is where the whole report is;
+    /// at level 3 it is all that can be said here.
+    pub fn render(&self, level: Level, rules: &ReportRules, path: &str) -> String {
+        let lines = match level {
+            Level::Whole => vec![path.to_owned()],
+            _ if !self.head.is_empty() => self.head_lines(path),
+            Level::Summary => {
+                let mut lines = self.short_lines(rules, 4);
+                let control = ["iteration", "verdict", "blockers"];
+                lines.extend(self.missing_line(|name| control.contains(&name)));
+                lines
+            }
+            Level::Evidence => self.long_lines(rules),
+        };
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+
+    /// The first lines, the path behind the last of them.
+    fn head_lines(&self, path: &str) -> Vec<String> {
+        let mut lines = self.head.clone();
+        let place = format!("(nothing could be read from it; whole: {})", text::cut(path, 150));
+        match lines.pop_if(|_| self.head.len() == HEAD_LINES) {
+            Some(last) => {
+                let room = LINE - place.chars().count() - 1;
+                lines.push(format!("{} {place}", text::cut(&last, room)).trim_start().to_owned());
+            }
+            None => lines.push(place),
+        }
+        lines
+    }
+
+    fn short_lines(&self, rules: &ReportRules, most: usize) -> Vec<String> {
+        let not_found = "(not found)";
+        let mut lines = Vec::new();
+        let iteration = self.iteration.map(|iteration| iteration.to_string());
+        lines.push(keyed(ITERATION_PREFIX, iteration.as_deref().unwrap_or(not_found)));
+        if rules.applies_to(self.agent.as_str()) || self.verdict.is_some() {
+            lines.push(keyed(&rules.verdict_prefix, self.verdict.as_deref().unwrap_or(not_found)));
+            let clear = match self.is_missing("blockers") {
+                true => not_found,
+                false => rules.blocker_clear_value.first(),
+            };
+            let inline = if self.blockers.is_empty() { clear } else { "" };
+            lines.push(keyed(&rules.blocker_prefix, inline));
+            lines.extend(items(&self.blockers, most));
+        }
+        lines
+    }
+
+    fn long_lines(&self, rules: &ReportRules) -> Vec<String> {
+        const FIELDS: usize = 10;
+        let mut lines = self.short_lines(rules, 12);
+        if !self.key_changes.is_empty() {
+            lines.push("key_changes:".to_owned());
+            lines.extend(items(&self.key_changes, 14));
+        }
+        if !self.evidence.is_empty() {
+            lines.push(keyed("evidence:", &self.evidence));
+        }
+        let fields = self.fields.iter().take(FIELDS);
+        lines.extend(fields.map(|(name, value)| keyed(&format!("{name}:"), value)));
+        lines.extend(self.missing_line(|_| true));
+        lines
+    }
+
+    fn missing_line(&self, is_said: impl Fn(&str) -> bool) -> Option<String> {
+        let names: Vec<&str> =
+            self.missing.iter().map(String::as_str).filter(|name| is_said(name)).collect();
+        (!names.is_empty()).then(|| keyed("missing:", &names.join(", ")))
+    }
+
+    fn is_missing(&self, name: &str) -> bool {
+        self.missing.iter().any(|own| own == name)
+    }
+}
+
+fn keyed(prefix: &str, value: &str) -> String {
+    let space = if value.is_empty() || prefix.ends_with('：') { "" } else { " " };
+    text::cut(&format!("{prefix}{space}{value}"), LINE).into_owned()
+}
+
+fn items(all: &[String], most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = all
+        .iter()
+        .take(most)
+        .map(|item| text::cut(&format!("- {item}"), LINE).into_owned())
+        .collect();
+    if all.len() > most {
+        lines.push(format!("- (and {} more)", all.len() - most));
+    }
+    lines
+}
+
+/// One line that is safe in a prompt.
+fn clean(raw: &str, max: usize) -> String {
+    // The cut comes first, so that a line of megabytes costs no more than another.
+    let short = text::cut(raw.trim(), max * 4);
+    let plain = text::stripped(&short).replace(['\n', '\t'], " ");
+    text::cut(plain.trim(), max).into_owned()
+}
+
+/// What a label leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Iteration,
+    Verdict,
+    Blockers,
+    KeyChanges,
+    Evidence,
+    Field(usize),
+}
+
+/// A line prefix or a heading, and what it leads to.
+struct Label<'a> {
+    text: &'a str,
+    slot: Slot,
+}
+
+/// One pass over the first lines.
+struct Scan<'a> {
+    rules: &'a ReportRules,
+    labels: Vec<Label<'a>>,
+    headings: Vec<Label<'a>>,
+    names: Vec<&'a str>,
+    applies: bool,
+    iteration: Option<Iteration>,
+    verdict: Option<String>,
+    blockers: Option<Vec<String>>,
+    key_changes: Vec<String>,
+    evidence: Vec<String>,
+    fields: Vec<Vec<String>>,
+    /// What the lines that follow belong to, and whether it is a section under a heading.
+    open: Option<(Slot, bool)>,
+    /// Where there is no section of evidence, the first sentence will do.
+    first_prose: Option<String>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(agent: &AgentName, policy: &'a Policy) -> Scan<'a> {
+        let rules = &policy.report_rules;
+        let context = &policy.context;
+        let mut labels = vec![
+            Label { text: ITERATION_PREFIX, slot: Slot::Iteration },
+            Label { text: &rules.verdict_prefix, slot: Slot::Verdict },
+            Label { text: &rules.blocker_prefix, slot: Slot::Blockers },
+        ];
+        let heading = |slot: Slot| move |text: &'a String| Label { text, slot };
+        let mut headings: Vec<Label<'a>> =
+            context.key_change_headings.iter().map(heading(Slot::KeyChanges)).collect();
+        headings.extend(context.evidence_headings.iter().map(heading(Slot::Evidence)));
+        let own = context.summary_fields.get(agent);
+        let mut names = Vec::new();
+        for (index, (name, all)) in own.into_iter().flatten().enumerate() {
+            names.push(name.as_str());
+            labels.extend(all.iter().map(|text| Label { text, slot: Slot::Field(index) }));
+            headings.extend(all.iter().map(|text| Label { text, slot: Slot::Field(index) }));
+        }
+        Scan {
+            rules,
+            labels,
+            headings,
+            applies: rules.applies_to(agent.as_str()),
+            iteration: None,
+            verdict: None,
+            blockers: None,
+            key_changes: Vec::new(),
+            evidence: Vec::new(),
+            fields: vec![Vec::new(); names.len()],
+            names,
+            open: None,
+            first_prose: None,
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        if line.trim().is_empty() {
+            // A list under a key line ends with its paragraph; a section with the next heading.
+            self.open = self.open.filter(|(_, is_section)| *is_section);
+            return;
+        }
+        if let Some(heading) = text::heading(line) {
+            return self.heading(heading);
+        }
+        if self.key(line) {
+            return;
+        }
+        let item = text::list_item(line).map(|(_, body)| body);
+        match (self.open, item) {
+            (Some((slot, _)), Some(body)) => self.add(slot, body),
+            (Some((slot, true)), None) => self.add(slot, line),
+            (Some((_, false)), None) if text::indent(line) > 0 => {}
+            (Some((_, false)), None) => self.open = None,
+            (None, None) if self.first_prose.is_none() => {
+                self.first_prose = Some(clean(line, EVIDENCE));
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn heading(&mut self, heading: &str) {
+        let heading = heading.to_lowercase();
+        let names = |label: &&Label<'_>| {
+            let wanted = label.text.trim().trim_end_matches(text::is_colon).to_lowercase();
+            !wanted.is_empty() && heading.contains(&wanted)
+        };
+        let slot = self.headings.iter().find(names).map(|label| label.slot);
+        self.open = slot.map(|slot| (slot, true));
+    }
+
+    /// Whether the line is one of the key lines, exactly or almost.
+    fn key(&mut self, line: &str) -> bool {
+        // A cheap look first: nearly every line ends here.
+        let Some(colon) = line.find([':', '：', '=']) else { return false };
+        if line[..colon].chars().count() > 60 {
+            return false;
+        }
+        for index in 0..self.labels.len() {
+            let Label { text: label, slot } = self.labels[index];
+            let value = match text::key_line(line, label) {
+                Some(key) => key.value,
+                None if text::almost_key_line(line, label) => {
+                    line[colon..].trim_start_matches([':', '：', '=']).trim_matches(['*', ' '])
+                }
+                None => continue,
+            };
+            self.set(slot, value);
+            return true;
+        }
+        false
+    }
+
+    fn set(&mut self, slot: Slot, value: &str) {
+        self.open = None;
+        let word = text::unwrapped(value);
+        match slot {
+            Slot::Iteration if self.iteration.is_none() => {
+                self.iteration = word.parse().ok().map(Iteration);
+            }
+            Slot::Verdict if self.verdict.is_none() && !word.is_empty() => {
+                self.verdict = Some(clean(word, 60));
+            }
+            Slot::Blockers if self.blockers.is_none() => {
+                self.blockers = Some(Vec::new());
+                match value {
+                    "" => self.open = Some((slot, false)),
+                    _ if self.rules.blocker_clear_value.contains(word) => {}
+                    value => self.add(slot, value),
+                }
+            }
+            Slot::Field(_) => match value {
+                "" => self.open = Some((slot, false)),
+                value => self.add(slot, value),
+            },
+            Slot::Iteration
+            | Slot::Verdict
+            | Slot::Blockers
+            | Slot::KeyChanges
+            | Slot::Evidence => {}
+        }
+    }
+
+    fn add(&mut self, slot: Slot, value: &str) {
+        let value = clean(value, LINE);
+        let list = match slot {
+            Slot::Blockers => self.blockers.get_or_insert_default(),
+            Slot::KeyChanges => &mut self.key_changes,
+            Slot::Evidence => &mut self.evidence,
+            Slot::Field(index) => &mut self.fields[index],
+            Slot::Iteration | Slot::Verdict => return,
+        };
+        if !value.is_empty() && list.len() < MOST_ITEMS {
+            list.push(value);
+        }
+    }
+
+    fn summary(self, agent: &AgentName, timestamp: Option<Timestamp>) -> Summary {
+        let mut missing = Vec::new();
+        let mut expect = |name: &str, is_missing: bool| {
+            if is_missing {
+                missing.push(name.to_owned());
+            }
+        };
+        let evidence = match self.evidence.join("; ") {
+            found if !found.is_empty() => clean(&found, EVIDENCE),
+            _ => self.first_prose.unwrap_or_default(),
+        };
+        expect("iteration", self.iteration.is_none());
+        expect("verdict", self.applies && self.verdict.is_none());
+        expect("blockers", self.applies && self.blockers.is_none());
+        expect("key_changes", self.key_changes.is_empty());
+        expect("evidence", evidence.is_empty());
+        let mut fields = IndexMap::new();
+        for (name, values) in self.names.iter().zip(&self.fields) {
+            expect(name, values.is_empty());
+            if !values.is_empty() {
+                fields.insert((*name).to_owned(), clean(&values.join("; "), LINE));
+            }
+        }
+        let tagged = self.blockers.unwrap_or_default().into_iter().map(|blocker| {
+            match self.rules.classify(&blocker) {
+                Some(class) if !blocker.starts_with('[') => format!("[{class}] {blocker}"),
+                _ => blocker,
+            }
+        });
+        Summary {
+            iteration: self.iteration,
+            agent: agent.clone(),
+            verdict: self.verdict,
+            blockers: tagged.collect(),
+            key_changes: self.key_changes,
+            evidence,
+            timestamp,
+            fields,
+            missing,
+            head: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! The semantic history window: the last iterations and every milestone, in order, within a budget
+//! of tokens. Goes in: the history's text, as a whole or entry by entry. Comes out: the text that a
+//! prompt carries, and what had to be left out for it. A new entry costs one entry, not a parse of
+//! the whole file: sizes are counted once for each entry and form.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::history::{self, Kind};
+use crate::id::{Iteration, Tokens};
+use crate::{text, tokens};
+
+/// These entries are never dropped, only their long fields are cut.
+const NEVER_DROPPED: usize = 3;
+/// What the compressed form keeps; of a person's answer also what was chosen.
+const KEPT_FIELDS: [&str; 6] =
+    ["next_agent", "reason", "dev_plan", "blockers", "user_choice", "user_comment"];
+/// Characters that a field of the last entries may keep, tried in this order.
+const CUTS: [usize; 12] = [4_000, 2_000, 1_000, 500, 250, 120, 60, 30, 15, 8, 4, 1];
+
+/// How many of the last iterations are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Last {
+    Exactly(usize),
+    /// As many as there is room for. The window begins at the same entry for several iterations
+    /// running, so that consecutive prompts share it.
+    Between {
+        least: usize,
+        most: usize,
+    },
+}
+
+/// What is asked of a history.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask {
+    pub last: Last,
+    pub max_tokens: Option<Tokens>,
+    pub milestones: bool,
+    /// Only what was there before this iteration.
+    pub before: Option<Iteration>,
+}
+
+/// A part of a history that fits.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Window {
+    #[serde(skip)]
+    pub text: String,
+    /// Of the last ones, those that are here.
+    pub recent_iterations: Vec<Iteration>,
+    /// Every milestone: none is left unnamed, unless their numbers alone are too many.
+    pub milestone_iterations: Vec<Iteration>,
+    /// Milestones in the compressed form, with their heading alone, by their number alone.
+    pub shortened: Vec<Iteration>,
+    pub headings_only: Vec<Iteration>,
+    pub only_named: Vec<Iteration>,
+    /// Iterations of the window whose long fields are cut.
+    pub fields_cut: Vec<Iteration>,
+    /// Lines.
+    pub total_size: usize,
+    pub total_tokens: Tokens,
+    /// Bytes of the window for one byte of the entries that it stands for.
+    pub compression_ratio: f64,
+}
+
+/// A history, ready for windows.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    text: String,
+    items: Vec<Item>,
+}
+
+/// An iteration with the person's answer to it, or a task goal.
+#[derive(Debug, Clone)]
+struct Item {
+    range: Range<usize>,
+    /// None for a task goal.
+    iteration: Option<Iteration>,
+    is_milestone: bool,
+    /// Tokens of each form, counted when they are first asked for.
+    counted: [Option<u64>; 3],
+}
+
+/// How much of an entry is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Form {
+    Whole,
+    Short,
+    Heading,
+    /// Its number alone, at the top of the window.
+    Named,
+    /// One of so many, where the numbers alone would be too long.
+    Counted,
+    /// The compressed form, no field longer than this.
+    Cut(usize),
+}
+
+impl Form {
+    fn is_shown(self) -> bool {
+        !matches!(self, Form::Named | Form::Counted)
+    }
+}
+
+impl Log {
+    pub fn new(text: String) -> Log {
+        let mut log = Log { text, items: Vec::new() };
+        log.read_from(0);
+        log
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Goes on with what was appended to the file.
+    pub fn append(&mut self, new: &str) {
+        // The last entry may go on, or be followed by the person's answer to it.
+        let from = self.items.pop().map_or(0, |last| last.range.start);
+        self.text.push_str(new);
+        self.read_from(from);
+    }
+
+    fn read_from(&mut self, from: usize) {
+        let mut at = from;
+        for placed in history::read(&self.text[from..]) {
+            // A mark at the start of the file belongs to no block.
+            let skipped = placed.source.as_ptr() as usize - self.text[at..].as_ptr() as usize;
+            let start = at + skipped;
+            at = start + placed.source.len();
+            let iteration = placed.iteration();
+            let (is_new, is_milestone) = match placed.kind() {
+                Kind::Other => continue,
+                Kind::TaskGoal => (true, false),
+                Kind::Iteration => (false, placed.is_milestone()),
+                Kind::UserDecision => (false, true),
+            };
+            // A number that comes again is another entry, unless one of the two is an answer.
+            let joins = |last: &&mut Item| {
+                let old = &self.text[last.range.clone()];
+                let is_answer = |text: &str| text.starts_with("## User Decision");
+                last.iteration == iteration && (is_answer(old) || is_answer(placed.source))
+            };
+            match self.items.last_mut().filter(|_| !is_new).filter(joins) {
+                Some(last) => {
+                    last.range.end = at;
+                    last.is_milestone |= is_milestone;
+                }
+                None => self.items.push(Item {
+                    range: start..at,
+                    iteration,
+                    is_milestone,
+                    counted: [None; 3],
+                }),
+            }
+        }
+    }
+
+    /// The number of the last iteration.
+    pub fn last_iteration(&self) -> Option<Iteration> {
+        self.items.iter().rev().find_map(|item| item.iteration)
+    }
+
+    /// The person's last answer in the run that goes on, as it stands in the history.
+    pub fn last_answer(&self, before: Option<Iteration>) -> Option<String> {
+        let items = &self.items[..self.end(before)];
+        let run = items.iter().rev().take_while(|item| item.iteration.is_some());
+        run.flat_map(|item| history::read(&self.text[item.range.clone()]).into_iter().rev())
+            .find(|placed| placed.kind() == Kind::UserDecision)
+            .map(|placed| text::stripped(placed.source.trim_end()).into_owned() + "\n")
+    }
+
+    /// How many items stand before an iteration.
+    fn end(&self, before: Option<Iteration>) -> usize {
+        let Some(before) = before else { return self.items.len() };
+        let is_later = |item: &Item| item.iteration.is_some_and(|iteration| iteration >= before);
+        // From the end, where it nearly always is; older files repeat their numbers.
+        let kept = self.items.iter().rposition(|item| !is_later(item) && item.iteration.is_some());
+        let end = kept.map_or(0, |index| index + 1);
+        let goals = self.items[end..].iter().take_while(|item| item.iteration.is_none()).count();
+        end + goals
+    }
+
+    pub fn window(&mut self, ask: &Ask) -> Window {
+        let end = self.end(ask.before);
+        let parts = Parts::of(&self.items[..end], ask);
+        let forms = match ask.max_tokens {
+            None => parts.all(&self.items),
+            Some(budget) => Fit { log: self, parts: &parts, budget: budget.0 }.forms(),
+        };
+        self.built(&parts, &forms)
+    }
+
+    fn built(&self, parts: &Parts, forms: &BTreeMap<usize, Form>) -> Window {
+        // Only milestones are said to be shrunk: other entries are always in their short form.
+        let of = |form: Form| -> Vec<Iteration> {
+            let chosen =
+                forms.iter().filter(|(index, own)| **own == form && parts.is_milestone(**index));
+            chosen.filter_map(|(index, _)| self.items[*index].iteration).collect()
+        };
+        let named = of(Form::Named);
+        let counted = of(Form::Counted);
+        let mut text = left_out(&named, &counted);
+        for (index, form) in forms.iter().filter(|(_, form)| form.is_shown()) {
+            text.push_str(&self.rendered(*index, *form));
+        }
+        let iterations = |indices: &[usize]| -> Vec<Iteration> {
+            indices.iter().filter_map(|index| self.items[*index].iteration).collect()
+        };
+        let here: Vec<usize> =
+            parts.recent.iter().copied().filter(|index| forms.contains_key(index)).collect();
+        let cut = forms.iter().filter(|(_, form)| matches!(form, Form::Cut(_)));
+        let cut: Vec<usize> = cut.map(|(index, _)| *index).collect();
+        let whole: usize = parts.everything().map(|index| self.items[index].range.len()).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let compression_ratio = if whole == 0 { 1.0 } else { text.len() as f64 / whole as f64 };
+        Window {
+            recent_iterations: iterations(&here),
+            milestone_iterations: iterations(&parts.milestones),
+            shortened: of(Form::Short),
+            headings_only: of(Form::Heading),
+            only_named: if named.is_empty() { counted } else { named },
+            fields_cut: iterations(&cut),
+            total_size: text.lines().count(),
+            total_tokens: tokens::count(&text),
+            compression_ratio,
+            text,
+        }
+    }
+
+    /// An entry in one of its forms: it begins with `## ` and ends with an empty line, so that the
+    /// tokens of a window are the sum of its parts.
+    fn rendered(&self, index: usize, form: Form) -> String {
+        let item = &self.items[index];
+        let source = &self.text[item.range.clone()];
+        if form == Form::Whole {
+            return text::stripped(source.trim_end()).into_owned() + "\n\n";
+        }
+        let mut out = String::new();
+        for placed in history::read(source) {
+            let first = text::lines(placed.source).next().map_or("", |line| line.text);
+            let first = text::stripped(first.trim_end()).replace('\n', " ");
+            match form {
+                Form::Heading => {
+                    out.push_str(&format!("{first} (entry left out)\n"));
+                    break;
+                }
+                Form::Cut(most) => out.push_str(&text::cut(&first, 24.max(most))),
+                Form::Short if item.is_milestone => out.push_str(&format!("{first} (shortened)")),
+                Form::Short | Form::Whole | Form::Named | Form::Counted => out.push_str(&first),
+            }
+            out.push('\n');
+            push_fields(&mut out, &placed, form);
+        }
+        out.push('\n');
+        out
+    }
+
+    fn tokens_of(&mut self, index: usize, form: Form) -> u64 {
+        let place = match form {
+            Form::Whole => 0,
+            Form::Short => 1,
+            Form::Heading => 2,
+            Form::Named | Form::Counted | Form::Cut(_) => {
+                return tokens::count(&self.rendered(index, form)).0;
+            }
+        };
+        if let Some(counted) = self.items[index].counted[place] {
+            return counted;
+        }
+        let counted = tokens::count(&self.rendered(index, form)).0;
+        self.items[index].counted[place] = Some(counted);
+        counted
+    }
+}
+
+fn push_fields(out: &mut String, placed: &history::Placed<'_>, form: Form) {
+    let most = if let Form::Cut(most) = form { most } else { usize::MAX };
+    let block = placed.block();
+    if let history::Block::TaskGoal { text: goal, .. } = &block {
+        // A goal is worth more than a reason.
+        out.push_str(text::cut(&text::stripped(goal), most.saturating_mul(8)).trim_end());
+        out.push('\n');
+    }
+    for key in KEPT_FIELDS {
+        if let Some(value) = block.field(key).filter(|value| !value.trim().is_empty()) {
+            let value = text::stripped(value.trim()).replace('\n', "\n  ");
+            out.push_str(&format!("{key}: {}\n", text::cut(&value, most)));
+        }
+    }
+}
+
+/// The line that stands for milestones whose entries are left out: by their numbers, or as a count.
+fn left_out(named: &[Iteration], counted: &[Iteration]) -> String {
+    if let (Some(first), Some(last)) = (counted.first(), counted.last()) {
+        let count = counted.len();
+        return format!(
+            "({count} milestones are left out here, of iterations {first} to {last})\n\n"
+        );
+    }
+    if named.is_empty() {
+        return String::new();
+    }
+    let numbers: Vec<String> = named.iter().map(ToString::to_string).collect();
+    format!("(milestones whose entries are left out here: {})\n\n", numbers.join(", "))
+}
+
+/// Which items a window is about, as indices.
+struct Parts {
+    /// The goal of the run that goes on.
+    goal: Option<usize>,
+    recent: Vec<usize>,
+    /// All of them, the recent ones too.
+    milestones: Vec<usize>,
+    /// The last ones, which stay.
+    kept: Vec<usize>,
+}
+
+impl Parts {
+    fn of(items: &[Item], ask: &Ask) -> Parts {
+        let iterations: Vec<usize> =
+            (0..items.len()).filter(|index| items[*index].iteration.is_some()).collect();
+        let count = iterations.len();
+        let start = match ask.last {
+            Last::Exactly(last) => count.saturating_sub(last),
+            Last::Between { least, most } => {
+                let batch = most.saturating_sub(least) + 1;
+                count.saturating_sub(most).div_ceil(batch) * batch
+            }
+        };
+        let recent = iterations[start.min(count)..].to_vec();
+        let kept = recent[recent.len().saturating_sub(NEVER_DROPPED)..].to_vec();
+        let is_milestone = |index: &usize| ask.milestones && items[*index].is_milestone;
+        let milestones = iterations.into_iter().filter(is_milestone).collect();
+        let goal = items.iter().rposition(|item| item.iteration.is_none());
+        Parts { goal, recent, milestones, kept }
+    }
+
+    fn is_milestone(&self, index: usize) -> bool {
+        self.milestones.binary_search(&index).is_ok()
+    }
+
+    fn everything(&self) -> impl Iterator<Item = usize> {
+        let others = self.recent.iter().filter(|index| !self.is_milestone(**index));
+        others.chain(&self.milestones).chain(&self.goal).copied()
+    }
+
+    fn best(&self, index: usize, items: &[Item]) -> Form {
+        let is_whole = self.is_milestone(index) || items[index].iteration.is_none();
+        if is_whole { Form::Whole } else { Form::Short }
+    }
+
+    /// Everything, each in its best form.
+    fn all(&self, items: &[Item]) -> BTreeMap<usize, Form> {
+        self.everything().map(|index| (index, self.best(index, items))).collect()
+    }
+}
+
+/// Finds the forms with which a window fits its budget.
+struct Fit<'a> {
+    log: &'a mut Log,
+    parts: &'a Parts,
+    budget: u64,
+}
+
+impl Fit<'_> {
+    fn forms(&mut self) -> BTreeMap<usize, Form> {
+        let kept: Vec<usize> = self.parts.kept.iter().chain(&self.parts.goal).copied().collect();
+        let mut forms: BTreeMap<usize, Form> =
+            kept.iter().map(|index| (*index, self.parts.best(*index, &self.log.items))).collect();
+        let mut used: u64 = 0;
+        for (index, form) in &forms {
+            used = used.saturating_add(self.log.tokens_of(*index, *form));
+        }
+        let older: Vec<usize> = self
+            .parts
+            .milestones
+            .iter()
+            .copied()
+            .filter(|index| !forms.contains_key(index))
+            .collect();
+        let left = self.budget.saturating_sub(used);
+        if used <= self.budget && self.fits(&older, Form::Whole, left) {
+            forms.extend(older.iter().map(|index| (*index, Form::Whole)));
+            self.add_ordinary(&mut forms);
+        } else if used <= self.budget && self.fits(&older, Form::Short, left) {
+            self.grow(&mut forms, &older, Form::Short, Form::Whole, left);
+        } else if used <= self.budget && self.fits(&older, Form::Heading, left) {
+            self.grow(&mut forms, &older, Form::Heading, Form::Short, left);
+        } else {
+            self.name(&mut forms, &older, left);
+            self.cut_kept(&mut forms);
+        }
+        forms
+    }
+
+    /// Whether all of them fit in one form; stops counting where they do not.
+    fn fits(&mut self, indices: &[usize], form: Form, budget: u64) -> bool {
+        let mut used: u64 = 0;
+        // The newest first: they are the ones whose sizes will be asked for again.
+        indices.iter().rev().all(|index| {
+            used += self.log.tokens_of(*index, form);
+            used <= budget
+        })
+    }
+
+    /// The ordinary iterations that still fit, the newest first.
+    fn add_ordinary(&mut self, forms: &mut BTreeMap<usize, Form>) {
+        let mut used: u64 = 0;
+        for (index, form) in forms.iter() {
+            used += self.log.tokens_of(*index, *form);
+        }
+        for index in self.parts.recent.iter().rev() {
+            if forms.contains_key(index) {
+                continue;
+            }
+            used += self.log.tokens_of(*index, Form::Short);
+            if used > self.budget {
+                break;
+            }
+            forms.insert(*index, Form::Short);
+        }
+    }
+
+    /// All of them in the small form, and as many of the newest as fit in the large one.
+    fn grow(
+        &mut self,
+        forms: &mut BTreeMap<usize, Form>,
+        indices: &[usize],
+        small: Form,
+        large: Form,
+        budget: u64,
+    ) {
+        let mut used: u64 = 0;
+        for index in indices {
+            used += self.log.tokens_of(*index, small);
+            forms.insert(*index, small);
+        }
+        for index in indices.iter().rev() {
+            used = used - self.log.tokens_of(*index, small) + self.log.tokens_of(*index, large);
+            if used > budget {
+                break;
+            }
+            forms.insert(*index, large);
+        }
+    }
+
+    /// The oldest ones by their numbers, as many of the newest as fit by their headings. Numbers
+    /// that would take more than a third of the budget are only counted.
+    fn name(&mut self, forms: &mut BTreeMap<usize, Form>, indices: &[usize], budget: u64) {
+        let number = |index: &usize| self.log.items[*index].iteration;
+        let numbers: Vec<Iteration> = indices.iter().filter_map(number).collect();
+        let is_listed = tokens::count(&left_out(&numbers, &[])).0 <= self.budget / 3;
+        let form = if is_listed { Form::Named } else { Form::Counted };
+        let line = |count: usize| {
+            let oldest = &numbers[..count];
+            let line = if is_listed { left_out(oldest, &[]) } else { left_out(&[], oldest) };
+            tokens::count(&line).0
+        };
+        // Tokens of the newest headings: one, two, …, as far as they could fit.
+        let mut sums = vec![0];
+        for index in indices.iter().rev() {
+            let sum = sums[sums.len() - 1] + self.log.tokens_of(*index, Form::Heading);
+            if sum > budget {
+                break;
+            }
+            sums.push(sum);
+        }
+        let most = (0..sums.len()).collect::<Vec<_>>();
+        let fits = |headings: &usize| sums[*headings] + line(indices.len() - headings) <= budget;
+        let headings = most.partition_point(fits).saturating_sub(1);
+        let (older, newer) = indices.split_at(indices.len() - headings);
+        forms.extend(older.iter().map(|index| (*index, form)));
+        forms.extend(newer.iter().map(|index| (*index, Form::Heading)));
+    }
+
+    /// The last entries and the goal, cut until the whole fits.
+    fn cut_kept(&mut self, forms: &mut BTreeMap<usize, Form>) {
+        let of = |wanted: Form| -> Vec<Iteration> {
+            let own = forms.iter().filter(|(_, form)| **form == wanted);
+            own.filter_map(|(index, _)| self.log.items[*index].iteration).collect()
+        };
+        let fixed = tokens::count(&left_out(&of(Form::Named), &of(Form::Counted))).0;
+        let kept: Vec<usize> = self.parts.kept.iter().chain(&self.parts.goal).copied().collect();
+        for form in
+            [None, Some(Form::Short)].into_iter().chain(CUTS.map(|most| Some(Form::Cut(most))))
+        {
+            if let Some(form) = form {
+                forms.extend(kept.iter().map(|index| (*index, form)));
+            }
+            let mut used = fixed;
+            for (index, form) in forms.iter().filter(|(_, form)| form.is_shown()) {
+                used = used.saturating_add(self.log.tokens_of(*index, *form));
+            }
+            if used <= self.budget {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Reads from a blackboard what the prompts of its stages are made of. The history is read once and
+//! then entry by entry; of a report only the beginning is read where a summary will do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use baton_core::config::Config;
+use baton_core::id::{AgentName, FINISH_REVIEW, Iteration, Tokens};
+use baton_core::prompt::{self, Filed, FinishFacts, Injected, Material, Prompt, Stage, TooLarge};
+use baton_core::report::{self, ArchiveName};
+use baton_core::window::Log;
+
+use crate::board::{Board, HISTORY_FILE, PLAN_FILE, POLICY_FILE};
+use crate::load;
+use crate::summaries::{ARCHIVE, Mode, Summaries};
+
+/// A history grows for years; this is only a guard against a wrong file.
+pub const HISTORY_BYTES: u64 = 256 << 20;
+const TEXT_BYTES: u64 = 4 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no stage `{name}`")]
+    NoStage { name: String, known: Vec<String> },
+    #[error("the pack has no sub-loop in which `{0}` works")]
+    NoSubloop(AgentName),
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    #[error(transparent)]
+    Load(#[from] load::Error),
+}
+
+/// Whose prompt is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum For {
+    Main,
+    Agent(AgentName),
+    /// The fixer or the tester inside the sub-loop.
+    Subloop(AgentName),
+    FinishCheck,
+}
+
+/// A blackboard as the prompts see it.
+#[derive(Debug)]
+pub struct Gatherer {
+    log: Log,
+    history: Option<Look>,
+    pub summaries: Summaries,
+}
+
+/// The history's length and time when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    size: u64,
+    modified: SystemTime,
+}
+
+fn look(path: &Path) -> Option<Look> {
+    let metadata = fs::metadata(path).ok()?;
+    Some(Look { size: metadata.len(), modified: metadata.modified().ok()? })
+}
+
+impl Gatherer {
+    pub fn open(board: &Board, mode: Mode) -> Result<Gatherer, Error> {
+        let mode = if board.config.features.summary_cache { mode } else { Mode::Off };
+        let summaries = Summaries::open(&board.root, &board.pack.policy, mode);
+        let mut gatherer = Gatherer { log: Log::default(), history: None, summaries };
+        gatherer.read_history(board)?;
+        Ok(gatherer)
+    }
+
+    fn read_history(&mut self, board: &Board) -> Result<(), Error> {
+        let path = board.history_file();
+        self.history = look(&path);
+        self.log = match load::text(&path, HISTORY_BYTES) {
+            Ok(text) => Log::new(text),
+            Err(load::Error::Missing(_)) => Log::default(),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(())
+    }
+
+    /// Goes on with an entry that was just written to the history.
+    pub fn appended(&mut self, board: &Board, entry: &str) {
+        self.log.append(entry);
+        self.history = look(&board.history_file());
+    }
+
+    /// The iteration that comes next.
+    pub fn next_iteration(&self) -> Iteration {
+        Iteration(self.log.last_iteration().map_or(1, |last| last.0.saturating_add(1)))
+    }
+
+    /// The prompt of a stage, for the next iteration or for an earlier one as far as the archive
+    /// still holds what it saw.
+    pub fn prompt(
+        &mut self,
+        board: &Board,
+        wanted: &For,
+        iteration: Option<Iteration>,
+        context_window: Option<Tokens>,
+        facts: &FinishFacts,
+    ) -> Result<Prompt, Error> {
+        if look(&board.history_file()) != self.history {
+            self.read_history(board)?;
+        }
+        let reports = self.reports(board, wanted, iteration)?;
+        let agent = match wanted {
+            For::Agent(agent) | For::Subloop(agent) => Some(agent),
+            For::Main | For::FinishCheck => None,
+        };
+        let work_order =
+            agent.map(|agent| format!("workspace/{}/current_task.md", agent.file_stem()));
+        let config: &Config = &board.config;
+        let material = Material {
+            pack: &board.pack,
+            config,
+            iteration: iteration.unwrap_or_else(|| self.next_iteration()),
+            context_window,
+            policy_path: POLICY_FILE.to_owned(),
+            history_path: HISTORY_FILE.to_owned(),
+            global_context: injected(board, "memory/global_context.md")?,
+            plan: injected(board, PLAN_FILE)?,
+            work_order: work_order.map_or(Ok(None), |path| injected(board, &path))?,
+            acceptance_scope: injected(board, "memory/acceptance_scope.json")?,
+            reports,
+        };
+        let subloop = board.pack.policy.subloop.as_ref();
+        let stage = match wanted {
+            For::Main => Stage::Main,
+            For::Agent(agent) => Stage::Agent(agent),
+            For::FinishCheck => Stage::FinishCheck(facts),
+            For::Subloop(agent) => match subloop {
+                Some(subloop) if subloop.fixer == *agent => Stage::Fixer(subloop),
+                Some(subloop) if subloop.tester == *agent => Stage::Tester(subloop),
+                _ => return Err(Error::NoSubloop(agent.clone())),
+            },
+        };
+        Ok(prompt::build(stage, &material, &mut self.log)?)
+    }
+
+    /// The reports that a prompt may use, the newest first.
+    fn reports(
+        &mut self,
+        board: &Board,
+        wanted: &For,
+        iteration: Option<Iteration>,
+    ) -> Result<Vec<Filed>, Error> {
+        let rounds = (board.config.context.subagent_history as usize).max(1);
+        let agents = board.pack.manifest.agent_names().into_iter();
+        let last_look = AgentName::new(FINISH_REVIEW).ok();
+        let archive = match iteration.is_some() || rounds > 1 {
+            true => archived(&board.root)?,
+            false => BTreeMap::new(),
+        };
+        let mut all = Vec::new();
+        for agent in agents.chain(last_look) {
+            let mut found: Vec<Filed> = Vec::new();
+            let standard = format!("reports/report_{}.md", agent.file_stem());
+            found.extend(self.filed(board, &standard, &agent, wanted));
+            let is_past = |filed: &Filed| {
+                iteration.is_none_or(|now| filed.summary.iteration.is_some_and(|own| own < now))
+            };
+            found.retain(is_past);
+            let earlier = archive.get(&agent).into_iter().flatten().rev();
+            let before = found.first().and_then(|filed| filed.summary.iteration).or(iteration);
+            for name in earlier.filter(|name| before.is_none_or(|before| name.iteration < before)) {
+                if found.len() >= rounds {
+                    break;
+                }
+                // Of several tries in one iteration the last one counts.
+                if found.last().is_some_and(|filed| filed.summary.iteration == Some(name.iteration))
+                {
+                    continue;
+                }
+                let path = format!("{ARCHIVE}/{}", name.file());
+                found.extend(self.filed(board, &path, &agent, wanted));
+            }
+            all.extend(found);
+        }
+        Ok(all)
+    }
+
+    fn filed(
+        &mut self,
+        board: &Board,
+        path: &str,
+        agent: &AgentName,
+        wanted: &For,
+    ) -> Option<Filed> {
+        let summary = self.summaries.get(path, agent, &board.pack.policy).ok()?;
+        // Whole reports are read only for those who may see them whole.
+        let is_whole = matches!(wanted, For::Subloop(_) | For::FinishCheck)
+            || !board.config.features.levels
+            || (*wanted == For::Main && board.config.context.level == 3);
+        let whole = match is_whole {
+            true => load::text(&board.root.join(path), report::MAX_BYTES)
+                .map_err(|error| error.to_string()),
+            false => Err("it was not read".to_owned()),
+        };
+        Some(Filed { agent: agent.clone(), path: path.to_owned(), summary, whole })
+    }
+}
+
+fn injected(board: &Board, path: &str) -> Result<Option<Injected>, Error> {
+    match load::text(&board.root.join(path), TEXT_BYTES) {
+        Ok(text) => Ok(Some(Injected { path: path.to_owned(), text })),
+        Err(load::Error::Missing(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The archive's reports, by agent, in the order they were written.
+fn archived(root: &Path) -> Result<BTreeMap<AgentName, Vec<ArchiveName>>, Error> {
+    let folder = root.join(ARCHIVE);
+    let failed = |source: io::Error| load::Error::Io { path: folder.clone(), source };
+    let mut all: BTreeMap<AgentName, Vec<ArchiveName>> = BTreeMap::new();
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(all),
+        Err(error) => return Err(failed(error).into()),
+    };
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name();
+        if let Some(name) = name.to_str().and_then(ArchiveName::parse) {
+            all.entry(name.agent.clone()).or_default().push(name);
+        }
+    }
+    all.values_mut().for_each(|names| names.sort());
+    Ok(all)
+}
+
+/// The stage that a person names.
+pub fn stage_named(board: &Board, name: &str, in_subloop: bool) -> Result<For, Error> {
+    use baton_core::id::{FINISH_CHECK, MAIN};
+    let upper = name.to_ascii_uppercase();
+    let mut known: Vec<String> = vec![MAIN.to_owned()];
+    known.extend(board.pack.manifest.agents.iter().map(|agent| agent.name.to_string()));
+    known.extend([FINISH_REVIEW.to_owned(), FINISH_CHECK.to_owned()]);
+    let agent = AgentName::new(&upper).ok().filter(|_| known.contains(&upper));
+    match (upper.as_str(), agent) {
+        (MAIN, _) => Ok(For::Main),
+        (FINISH_CHECK, _) => Ok(For::FinishCheck),
+        (_, Some(agent)) if in_subloop => Ok(For::Subloop(agent)),
+        (_, Some(agent)) => Ok(For::Agent(agent)),
+        (_, None) => Err(Error::NoStage { name: baton_core::text::shown(name, 40), known }),
+    }
+}
