@@ -187,6 +187,11 @@ pub fn build(stage: Stage<'_>, material: &Material<'_>, log: &mut Log) -> Result
     }
 }
 
+const REPORT: &str = "Report of";
+const RELATED: &str = "Recent related report, for reference:";
+const FOR_REFERENCE: &str = "related, for reference";
+const ASKED: &str = "what is asked now";
+
 /// A prompt that is being put together.
 struct Draft<'a> {
     material: &'a Material<'a>,
@@ -253,7 +258,7 @@ impl<'a> Draft<'a> {
             let filed: Vec<&Filed> = self.newest(&other).take(rounds).collect();
             // Of two rounds the older one first, as they were written.
             for filed in filed.into_iter().rev() {
-                self.sections.push(self.report(filed, level, "related, for reference"));
+                self.sections.push(self.report(filed, level, FOR_REFERENCE));
             }
         }
         if is_last_look && let Some(scope) = &self.material.acceptance_scope {
@@ -287,7 +292,7 @@ impl<'a> Draft<'a> {
             Some(filed) => self.report(filed, Level::Whole, "the one to answer"),
             None => Section::no_report(other),
         });
-        self.order(order);
+        self.order("work order", order);
         self.step_down(limit.0 * 4 / 5, Level::Summary, Some(others));
         self.step_down(limit.0, Level::Evidence, None);
         self.step_down(limit.0, Level::Summary, None);
@@ -313,7 +318,7 @@ impl<'a> Draft<'a> {
         }
         self.sections.push(Section::stage_changes(facts));
         self.sections.push(Section::readiness(read.as_ref(), &policy.plan, facts));
-        self.order(&policy.context.orders.finish_check);
+        self.order("decision", &policy.context.orders.finish_check);
         for agent in &policy.context.finish_ladder {
             if self.total() <= limit.0 {
                 break;
@@ -356,7 +361,8 @@ impl<'a> Draft<'a> {
     }
 
     fn report(&self, filed: &Filed, level: Level, why: &str) -> Section {
-        Section::report(filed, level, &self.material.pack.policy.report_rules, why)
+        let title = if why == FOR_REFERENCE { RELATED } else { REPORT };
+        Section::report(filed, level, &self.material.pack.policy.report_rules, title, why)
     }
 
     /// Lowers reports that stand higher, the largest first, until the prompt has this size.
@@ -421,15 +427,15 @@ impl<'a> Draft<'a> {
         self.sections.extend(section.map(|file| Section::file("plan", file, "what is to be done")));
     }
 
-    fn order(&mut self, order: &str) {
+    fn order(&mut self, name: &str, order: &str) {
         let order = order.replace("{iteration}", &self.material.iteration.to_string());
-        self.sections.push(Section::order(&order));
+        self.sections.push(Section::plain(name, order.trim(), ASKED));
     }
 
     fn work_order(&mut self) {
         self.sections.push(match &self.material.work_order {
-            Some(file) => Section::file("work order", file, "what is asked now"),
-            None => Section::plain("work order", "(there is no work order)", "what is asked now"),
+            Some(file) => Section::file("work order", file, ASKED),
+            None => Section::plain("work order", "(there is no work order)", ASKED),
         });
     }
 }

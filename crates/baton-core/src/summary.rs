@@ -213,7 +213,7 @@ fn items(all: &[String], most: usize) -> Vec<String> {
         .map(|item| text::cut(&format!("- {item}"), LINE).into_owned())
         .collect();
     if all.len() > most {
-        lines.push(format!("- (and {} more)", all.len() - most));
+        lines.push(format!("- (and {} more in its first {LINES} lines)", all.len() - most));
     }
     lines
 }
@@ -241,6 +241,8 @@ enum Slot {
 struct Label<'a> {
     text: &'a str,
     slot: Slot,
+    /// One of several that lead to the same field: it goes before what it holds.
+    is_said: bool,
 }
 
 /// One pass over the first lines.
@@ -267,11 +269,11 @@ impl<'a> Scan<'a> {
         let rules = &policy.report_rules;
         let context = &policy.context;
         let mut labels = vec![
-            Label { text: ITERATION_PREFIX, slot: Slot::Iteration },
-            Label { text: &rules.verdict_prefix, slot: Slot::Verdict },
-            Label { text: &rules.blocker_prefix, slot: Slot::Blockers },
+            Label { text: ITERATION_PREFIX, slot: Slot::Iteration, is_said: false },
+            Label { text: &rules.verdict_prefix, slot: Slot::Verdict, is_said: false },
+            Label { text: &rules.blocker_prefix, slot: Slot::Blockers, is_said: false },
         ];
-        let heading = |slot: Slot| move |text: &'a String| Label { text, slot };
+        let heading = |slot: Slot| move |text: &'a String| Label { text, slot, is_said: false };
         let mut headings: Vec<Label<'a>> =
             context.key_change_headings.iter().map(heading(Slot::KeyChanges)).collect();
         headings.extend(context.evidence_headings.iter().map(heading(Slot::Evidence)));
@@ -279,8 +281,10 @@ impl<'a> Scan<'a> {
         let mut names = Vec::new();
         for (index, (name, all)) in own.into_iter().flatten().enumerate() {
             names.push(name.as_str());
-            labels.extend(all.iter().map(|text| Label { text, slot: Slot::Field(index) }));
-            headings.extend(all.iter().map(|text| Label { text, slot: Slot::Field(index) }));
+            let is_said = all.len() > 1;
+            let label = |text: &'a String| Label { text, slot: Slot::Field(index), is_said };
+            labels.extend(all.iter().map(label));
+            headings.extend(all.iter().map(label));
         }
         Scan {
             rules,
@@ -342,7 +346,7 @@ impl<'a> Scan<'a> {
             return false;
         }
         for index in 0..self.labels.len() {
-            let Label { text: label, slot } = self.labels[index];
+            let Label { text: label, slot, is_said } = self.labels[index];
             let value = match text::key_line(line, label) {
                 Some(key) => key.value,
                 None if text::almost_key_line(line, label) => {
@@ -350,7 +354,10 @@ impl<'a> Scan<'a> {
                 }
                 None => continue,
             };
-            self.set(slot, value);
+            match value {
+                value if is_said && !value.is_empty() => self.set(slot, &keyed(label, value)),
+                value => self.set(slot, value),
+            }
             return true;
         }
         false

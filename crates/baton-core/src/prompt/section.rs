@@ -133,19 +133,26 @@ impl Section {
         Section::fenced("last answer", "The person's last answer", answer, why).from(path)
     }
 
-    pub(super) fn report(filed: &Filed, level: Level, rules: &ReportRules, why: &str) -> Section {
+    /// `title` goes before the agent's name.
+    pub(super) fn report(
+        filed: &Filed,
+        level: Level,
+        rules: &ReportRules,
+        title: &str,
+        why: &str,
+    ) -> Section {
         let Filed { agent, path, summary, whole } = filed;
         let short = |level: Level| {
-            let title = format!("Report of {agent} (summary; whole: {path})");
+            let title = format!("{title} {agent} (summary; whole: {path})");
             (title, summary.render(level, rules, path), level, None)
         };
         let (title, body, level, cut) = match (level, whole) {
             (Level::Whole, Ok(whole)) => {
-                (format!("Report of {agent} ({path})"), whole.clone(), level, None)
+                (format!("{title} {agent} ({path})"), whole.clone(), level, None)
             }
             (Level::Whole, Err(why)) => {
                 let (_, body, level, _) = short(Level::Evidence);
-                let title = format!("Report of {agent} (unreadable, its last summary; {path})");
+                let title = format!("{title} {agent} (unreadable, its last summary; {path})");
                 (title, body, level, Some(format!("cannot be read: {why}")))
             }
             (level, _) => short(level),
@@ -163,10 +170,6 @@ impl Section {
 
     pub(super) fn is_report_of(&self, agent: &AgentName) -> bool {
         self.level.is_some() && self.name == report_name(agent)
-    }
-
-    pub(super) fn order(order: &str) -> Section {
-        Section::plain("order", order.trim(), "what is asked now")
     }
 
     pub(super) fn plan_counts(

@@ -12,8 +12,11 @@ mod messages;
 mod packs;
 mod plans;
 mod report_cases;
+mod prompts;
 mod round_trips;
+mod summaries;
 mod tidy;
+mod windows;
 
 const PACKS: [&str; 3] = ["tdd", "novel", "analysis"];
 const LANGUAGES: [&str; 2] = ["en", "zh"];
