@@ -323,6 +323,10 @@ pub(crate) struct SchemaArgs {
 pub(crate) enum SchemaName {
     /// What `report check --json` prints of a good report
     Report,
+    /// What `report summary --json` prints
+    Summary,
+    /// The account of a prompt, as `prompt --json` prints it
+    Ledger,
     /// MAIN's answer
     Decision,
     /// verification_policy.json

@@ -443,6 +443,10 @@ fn an_older_blackboard_opens_in_place_and_nothing_in_it_is_rewritten() {
     assert_eq!(place.run(&["pack", "show"]).code, 0);
     assert_eq!(place.run(&["report", "check", "orchestrator/reports/report_test.md"]).code, 0);
     assert_eq!(place.run(&["history", "show", "--json"]).code, 0);
+    for stage in ["main", "test", "finish_check", "dev --subloop"] {
+        let words: Vec<&str> = ["prompt"].into_iter().chain(stage.split(' ')).collect();
+        assert_eq!(place.run(&words).code, 0, "{stage}");
+    }
     assert_eq!(place.run(&["init"]).code, 2, "a second blackboard beside it would be a surprise");
     assert!(tree(&place.path("orchestrator")) == before, "reading rewrote something");
     assert!(!place.path(".baton").exists());
@@ -902,6 +906,15 @@ fn every_command_has_a_json_form() {
         "history show",
         "history check",
         "report check r.md --agent TEST",
+        "report summary r.md --agent TEST",
+        "report summary r.md --agent TEST --level 2 --iteration 9",
+        "history window",
+        "prompt main",
+        "prompt dev --subloop",
+        "prompt nobody",
+        "prompt review --subloop",
+        "schema summary",
+        "schema ledger",
         "schema report",
         "schema decision",
         "schema policy",
@@ -933,6 +946,75 @@ fn every_command_has_a_json_form() {
             assert_eq!(value["ok"], answer.code == 0, "{args}");
         }
     }
+}
+
+#[test]
+fn a_summary_is_shown_at_each_level() {
+    let place = Place::with_board("tdd", "zh");
+    place.write(
+        "report_test.md",
+        "iteration: 7\n结论：FAIL\n阻塞：\n- src/lib.rs:42 溢出 \u{1b}[31m红\u{1b}[0m\n测试命令：cargo test\n\n## 改了哪里\n- tests/add.rs\n",
+    );
+    let shown = |more: &[&str]| {
+        let mut args = vec!["report", "summary", "report_test.md"];
+        args.extend(more);
+        place.shown(&args)
+    };
+    insta::assert_snapshot!(shown(&[]));
+    insta::assert_snapshot!(shown(&["--level", "2", "--iteration", "8"]));
+    assert!(shown(&["--level", "3"]).contains("\\u{1b}[31m红"), "whole, and escaped");
+    assert!(shown(&["--level", "4"]).starts_with("exit 2"));
+    place.write("odd.md", [0xff, 0xfe, b'\n']);
+    assert_eq!(place.run(&["report", "summary", "odd.md", "--agent", "DEV"]).code, 0);
+}
+
+#[test]
+fn a_window_of_an_older_history_and_one_that_cannot_fit() {
+    let place = Place::new();
+    older_board(&place);
+    insta::assert_snapshot!(place.shown(&["history", "window", "--last", "1"]));
+    insta::assert_snapshot!(place.shown(&[
+        "history",
+        "window",
+        "--last",
+        "3",
+        "--max-tokens",
+        "5"
+    ]));
+    let json = place.run(&["history", "window", "--json"]).out;
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for key in [
+        "recent_iterations",
+        "milestone_iterations",
+        "total_size",
+        "total_tokens",
+        "compression_ratio",
+    ] {
+        assert!(!value[key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn a_prompt_is_explained() {
+    let place = Place::with_board("tdd", "en");
+    place.write(".baton/reports/report_test.md", "iteration: 1\nverdict: PASS\nblockers: none\n");
+    place.write(
+        ".baton/memory/project_history.md",
+        "## Iteration 1\nnext_agent: TEST\nreason: first\n",
+    );
+    insta::assert_snapshot!(place.shown(&["prompt", "main", "--explain"]));
+    insta::assert_snapshot!(place.shown(&["prompt", "mian"]));
+    insta::assert_snapshot!(place.shown(&["prompt", "review", "--subloop"]));
+    let text = place.run(&["prompt", "finish_check"]).out;
+    assert!(
+        text.contains("# Report of TEST (reports/report_test.md)") && text.contains("(no report)")
+    );
+    place.write(
+        ".baton/baton.toml",
+        "pack = \"tdd\"\nlang = \"en\"\n[context.prompt_limit]\nmain = 1000\n",
+    );
+    insta::assert_snapshot!(place.shown(&["prompt", "main"]));
+    assert!(!place.path(".baton/cache/report_summaries.json").exists(), "it only looks");
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub struct FinishFacts {
 
 #[derive(Debug, Clone)]
 pub struct StageChange {
-    /// Such as `DEV, iteration 7`.
+    /// The agent and its iteration.
     pub stage: String,
     pub files: Vec<String>,
 }

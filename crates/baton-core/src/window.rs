@@ -11,13 +11,16 @@ use serde::Serialize;
 
 use crate::history::{self, Kind};
 use crate::id::{Iteration, Tokens};
-use crate::{text, tokens};
+use crate::text;
+use crate::tokens;
 
 /// These entries are never dropped, only their long fields are cut.
 const NEVER_DROPPED: usize = 3;
 /// What the compressed form keeps; of a person's answer also what was chosen.
 const KEPT_FIELDS: [&str; 6] =
     ["next_agent", "reason", "dev_plan", "blockers", "user_choice", "user_comment"];
+/// How a person's answer begins.
+const ANSWER: &str = "## User Decision";
 /// Characters that a field of the last entries may keep, tried in this order.
 const CUTS: [usize; 12] = [4_000, 2_000, 1_000, 500, 250, 120, 60, 30, 15, 8, 4, 1];
 
@@ -79,8 +82,10 @@ struct Item {
     /// None for a task goal.
     iteration: Option<Iteration>,
     is_milestone: bool,
+    /// A person's answer is part of it.
+    has_answer: bool,
     /// Tokens of each form, counted when they are first asked for.
-    counted: [Option<u64>; 3],
+    counted: [Option<u64>; 4],
 }
 
 /// How much of an entry is shown.
@@ -136,22 +141,26 @@ impl Log {
                 Kind::Iteration => (false, placed.is_milestone()),
                 Kind::UserDecision => (false, true),
             };
+            let has_answer = placed.kind() == Kind::UserDecision;
             // A number that comes again is another entry, unless one of the two is an answer.
             let joins = |last: &&mut Item| {
-                let old = &self.text[last.range.clone()];
-                let is_answer = |text: &str| text.starts_with("## User Decision");
-                last.iteration == iteration && (is_answer(old) || is_answer(placed.source))
+                let is_answer = |item: &Item| {
+                    item.has_answer && self.text[item.range.clone()].starts_with(ANSWER)
+                };
+                last.iteration == iteration && (has_answer || is_answer(last))
             };
             match self.items.last_mut().filter(|_| !is_new).filter(joins) {
                 Some(last) => {
                     last.range.end = at;
                     last.is_milestone |= is_milestone;
+                    last.has_answer |= has_answer;
                 }
                 None => self.items.push(Item {
                     range: start..at,
                     iteration,
                     is_milestone,
-                    counted: [None; 3],
+                    has_answer,
+                    counted: [None; 4],
                 }),
             }
         }
@@ -166,7 +175,8 @@ impl Log {
     pub fn last_answer(&self, before: Option<Iteration>) -> Option<String> {
         let items = &self.items[..self.end(before)];
         let run = items.iter().rev().take_while(|item| item.iteration.is_some());
-        run.flat_map(|item| history::read(&self.text[item.range.clone()]).into_iter().rev())
+        run.filter(|item| item.has_answer)
+            .flat_map(|item| history::read(&self.text[item.range.clone()]).into_iter().rev())
             .find(|placed| placed.kind() == Kind::UserDecision)
             .map(|placed| text::stripped(placed.source.trim_end()).into_owned() + "\n")
     }
@@ -192,16 +202,20 @@ impl Log {
         self.built(&parts, &forms)
     }
 
-    fn built(&self, parts: &Parts, forms: &BTreeMap<usize, Form>) -> Window {
+    fn built(&mut self, parts: &Parts, forms: &BTreeMap<usize, Form>) -> Window {
+        let mut total_tokens = 0;
+        for (index, form) in forms {
+            total_tokens += self.tokens_of(*index, *form);
+        }
         // Only milestones are said to be shrunk: other entries are always in their short form.
         let of = |form: Form| -> Vec<Iteration> {
             let chosen =
                 forms.iter().filter(|(index, own)| **own == form && parts.is_milestone(**index));
             chosen.filter_map(|(index, _)| self.items[*index].iteration).collect()
         };
-        let named = of(Form::Named);
-        let counted = of(Form::Counted);
+        let (named, counted) = (of(Form::Named), of(Form::Counted));
         let mut text = left_out(&named, &counted);
+        total_tokens += line_tokens(&named, &counted);
         for (index, form) in forms.iter().filter(|(_, form)| form.is_shown()) {
             text.push_str(&self.rendered(*index, *form));
         }
@@ -223,7 +237,7 @@ impl Log {
             only_named: if named.is_empty() { counted } else { named },
             fields_cut: iterations(&cut),
             total_size: text.lines().count(),
-            total_tokens: tokens::count(&text),
+            total_tokens: Tokens(total_tokens),
             compression_ratio,
             text,
         }
@@ -234,21 +248,24 @@ impl Log {
     fn rendered(&self, index: usize, form: Form) -> String {
         let item = &self.items[index];
         let source = &self.text[item.range.clone()];
-        if form == Form::Whole {
-            return text::stripped(source.trim_end()).into_owned() + "\n\n";
+        let first = |source: &str| {
+            let line = text::lines(source).next().map_or("", |line| line.text);
+            text::stripped(line.trim_end()).replace('\n', " ")
+        };
+        match form {
+            Form::Whole => return text::stripped(source.trim_end()).into_owned() + "\n\n",
+            Form::Heading => return first(source) + " (entry left out)\n\n",
+            Form::Named => return item.iteration.map_or(String::new(), |own| format!(" {own}")),
+            Form::Counted => return String::new(),
+            Form::Short | Form::Cut(_) => {}
         }
         let mut out = String::new();
         for placed in history::read(source) {
-            let first = text::lines(placed.source).next().map_or("", |line| line.text);
-            let first = text::stripped(first.trim_end()).replace('\n', " ");
+            let first = first(placed.source);
             match form {
-                Form::Heading => {
-                    out.push_str(&format!("{first} (entry left out)\n"));
-                    break;
-                }
                 Form::Cut(most) => out.push_str(&text::cut(&first, 24.max(most))),
-                Form::Short if item.is_milestone => out.push_str(&format!("{first} (shortened)")),
-                Form::Short | Form::Whole | Form::Named | Form::Counted => out.push_str(&first),
+                _ if item.is_milestone => out.push_str(&format!("{first} (shortened)")),
+                _ => out.push_str(&first),
             }
             out.push('\n');
             push_fields(&mut out, &placed, form);
@@ -262,9 +279,9 @@ impl Log {
             Form::Whole => 0,
             Form::Short => 1,
             Form::Heading => 2,
-            Form::Named | Form::Counted | Form::Cut(_) => {
-                return tokens::count(&self.rendered(index, form)).0;
-            }
+            Form::Named => 3,
+            Form::Counted => return 0,
+            Form::Cut(_) => return tokens::count(&self.rendered(index, form)).0,
         };
         if let Some(counted) = self.items[index].counted[place] {
             return counted;
@@ -302,8 +319,20 @@ fn left_out(named: &[Iteration], counted: &[Iteration]) -> String {
     if named.is_empty() {
         return String::new();
     }
-    let numbers: Vec<String> = named.iter().map(ToString::to_string).collect();
-    format!("(milestones whose entries are left out here: {})\n\n", numbers.join(", "))
+    let numbers: String = named.iter().map(|number| format!(" {number}")).collect();
+    format!("{LEFT_OUT}{numbers}{LEFT_OUT_END}")
+}
+
+const LEFT_OUT: &str = "(milestones whose entries are left out here:";
+const LEFT_OUT_END: &str = ")\n\n";
+
+/// The tokens of that line without those of the numbers, which are counted for themselves.
+fn line_tokens(named: &[Iteration], counted: &[Iteration]) -> u64 {
+    match (named.is_empty(), counted.is_empty()) {
+        (true, true) => 0,
+        (_, false) => tokens::count(&left_out(&[], counted)).0,
+        (false, true) => tokens::count(LEFT_OUT).0 + tokens::count(LEFT_OUT_END).0,
+    }
 }
 
 /// Which items a window is about, as indices.
@@ -451,25 +480,34 @@ impl Fit<'_> {
     fn name(&mut self, forms: &mut BTreeMap<usize, Form>, indices: &[usize], budget: u64) {
         let number = |index: &usize| self.log.items[*index].iteration;
         let numbers: Vec<Iteration> = indices.iter().filter_map(number).collect();
-        let is_listed = tokens::count(&left_out(&numbers, &[])).0 <= self.budget / 3;
+        // Tokens of the oldest numbers: none, one, two, …
+        let mut named = vec![0];
+        for index in indices {
+            named.push(named[named.len() - 1] + self.log.tokens_of(*index, Form::Named));
+        }
+        let head = line_tokens(&numbers, &[]);
+        let is_listed = named[indices.len()] + head <= self.budget / 3;
         let form = if is_listed { Form::Named } else { Form::Counted };
-        let line = |count: usize| {
-            let oldest = &numbers[..count];
-            let line = if is_listed { left_out(oldest, &[]) } else { left_out(&[], oldest) };
-            tokens::count(&line).0
-        };
-        // Tokens of the newest headings: one, two, …, as far as they could fit.
-        let mut sums = vec![0];
+        // Tokens of the newest headings: none, one, two, …, as far as they could fit.
+        let mut headings = vec![0];
         for index in indices.iter().rev() {
-            let sum = sums[sums.len() - 1] + self.log.tokens_of(*index, Form::Heading);
+            let sum = headings[headings.len() - 1] + self.log.tokens_of(*index, Form::Heading);
             if sum > budget {
                 break;
             }
-            sums.push(sum);
+            headings.push(sum);
         }
-        let most = (0..sums.len()).collect::<Vec<_>>();
-        let fits = |headings: &usize| sums[*headings] + line(indices.len() - headings) <= budget;
-        let headings = most.partition_point(fits).saturating_sub(1);
+        let fits = |count: &usize| {
+            let older = &numbers[..indices.len() - count];
+            let line = match is_listed {
+                true if older.is_empty() => 0,
+                true => head + named[older.len()],
+                false => line_tokens(&[], older),
+            };
+            headings[*count] + line <= budget
+        };
+        let all: Vec<usize> = (0..headings.len()).collect();
+        let headings = all.partition_point(fits).saturating_sub(1);
         let (older, newer) = indices.split_at(indices.len() - headings);
         forms.extend(older.iter().map(|index| (*index, form)));
         forms.extend(newer.iter().map(|index| (*index, Form::Heading)));
@@ -481,7 +519,7 @@ impl Fit<'_> {
             let own = forms.iter().filter(|(_, form)| **form == wanted);
             own.filter_map(|(index, _)| self.log.items[*index].iteration).collect()
         };
-        let fixed = tokens::count(&left_out(&of(Form::Named), &of(Form::Counted))).0;
+        let fixed = line_tokens(&of(Form::Named), &of(Form::Counted));
         let kept: Vec<usize> = self.parts.kept.iter().chain(&self.parts.goal).copied().collect();
         for form in
             [None, Some(Form::Short)].into_iter().chain(CUTS.map(|most| Some(Form::Cut(most))))
@@ -490,7 +528,7 @@ impl Fit<'_> {
                 forms.extend(kept.iter().map(|index| (*index, form)));
             }
             let mut used = fixed;
-            for (index, form) in forms.iter().filter(|(_, form)| form.is_shown()) {
+            for (index, form) in forms.iter() {
                 used = used.saturating_add(self.log.tokens_of(*index, *form));
             }
             if used <= self.budget {

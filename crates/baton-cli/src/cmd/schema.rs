@@ -7,7 +7,9 @@ use baton_core::pack::{Manifest, Pack};
 use baton_core::plan::Task;
 use baton_core::policy::Policy;
 use baton_core::problem::Problem;
+use baton_core::prompt::Ledger;
 use baton_core::report::Report;
+use baton_core::summary::Summary;
 use baton_runtime::{board, builtin};
 use schemars::schema_for;
 use serde_json::{Value, json};
@@ -19,6 +21,8 @@ use crate::reply::{Failure, Reply};
 pub(super) fn run(place: &Place, args: &SchemaArgs) -> Outcome {
     let schema = match args.document {
         SchemaName::Report => json!(schema_for!(Report)),
+        SchemaName::Summary => json!(schema_for!(Summary)),
+        SchemaName::Ledger => json!(schema_for!(Ledger)),
         SchemaName::Decision => decision::schema(&agents(place, args.pack.as_deref())?),
         SchemaName::Policy => json!(schema_for!(Policy)),
         SchemaName::Pack => json!(schema_for!(Manifest)),

@@ -1,7 +1,6 @@
 //! What prompts are made of, on real blackboards in real folders.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files")]
-#![expect(clippy::print_stdout, reason = "the sizes are worth seeing")]
 
 mod boards;
 mod cache;
