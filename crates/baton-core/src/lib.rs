@@ -19,3 +19,5 @@ pub mod window;
 pub mod message;
 pub mod config;
 pub mod prompt;
+pub mod event;
+pub mod workflow;

@@ -282,8 +282,12 @@ pub struct Orders {
     pub fixer: String,
     /// To the tester of the sub-loop, behind the fixer's report.
     pub tester: String,
+    /// To FINISH_REVIEW.
+    pub finish_review: String,
     /// To MAIN, at the end of FINISH_CHECK.
     pub finish_check: String,
+    /// Before the exact error, to an agent whose answer was refused.
+    pub correction: String,
 }
 
 impl Default for Orders {
@@ -291,7 +295,12 @@ impl Default for Orders {
         let fixer = "Resolve the failure that the report above shows, and nothing else. Your report is of iteration {iteration}.";
         let tester = "The report above says what was repaired. Check the failure of your own last report again, and everything that the repair may have touched. Your report is of iteration {iteration}.";
         let finish_check = "This is FINISH_CHECK of iteration {iteration}. Decide now, with the whole reports above: FINISH again, or who works next. Output exactly one JSON object.";
+        let finish_review =
+            "Judge the whole work against the goal. Your report is of iteration {iteration}.";
+        let correction = "Your last answer broke the protocol and was refused. This is the exact error. Answer again, whole and corrected, and change nothing else.";
         Orders {
+            finish_review: finish_review.to_owned(),
+            correction: correction.to_owned(),
             fixer: fixer.to_owned(),
             tester: tester.to_owned(),
             finish_check: finish_check.to_owned(),

@@ -54,6 +54,8 @@ pub struct Material<'a> {
     pub acceptance_scope: Option<Injected>,
     /// The newest first; several of one agent where earlier ones are wanted.
     pub reports: Vec<Filed>,
+    /// What was wrong with the stage's last answer.
+    pub correction: Option<String>,
 }
 
 /// Who the prompt is for.
@@ -390,7 +392,11 @@ impl<'a> Draft<'a> {
         self.sections[index] = lowered;
     }
 
-    fn finished(self, stage: &str, limit: Tokens) -> Result<Prompt, TooLarge> {
+    fn finished(mut self, stage: &str, limit: Tokens) -> Result<Prompt, TooLarge> {
+        if let Some(error) = &self.material.correction {
+            let order = &self.material.pack.policy.context.orders.correction;
+            self.sections.push(Section::correction(order, error));
+        }
         let prompt = Prompt {
             stage: stage.to_owned(),
             iteration: self.material.iteration,

@@ -127,6 +127,7 @@ impl Gatherer {
             work_order: work_order.map_or(Ok(None), |path| injected(board, &path))?,
             acceptance_scope: injected(board, "memory/acceptance_scope.json")?,
             reports,
+            correction: None,
         };
         let subloop = board.pack.policy.subloop.as_ref();
         let stage = match wanted {

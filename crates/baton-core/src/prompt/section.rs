@@ -163,6 +163,10 @@ impl Section {
         section
     }
 
+    pub(super) fn correction(order: &str, error: &str) -> Section {
+        Section::fenced("correction", order, error, "the last answer was refused")
+    }
+
     pub(super) fn no_report(agent: &AgentName) -> Section {
         let text = format!("# Report of {agent}\n(no report)\n\n");
         Section::new(&report_name(agent), text, "it has not reported")

@@ -17,6 +17,7 @@ mod round_trips;
 mod summaries;
 mod tidy;
 mod windows;
+mod workflows;
 
 const PACKS: [&str; 3] = ["tdd", "novel", "analysis"];
 const LANGUAGES: [&str; 2] = ["en", "zh"];

@@ -159,6 +159,7 @@ fn empty<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
         work_order: None,
         acceptance_scope: None,
         reports: Vec::new(),
+        correction: None,
     }
 }
 

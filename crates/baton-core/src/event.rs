@@ -1,0 +1,299 @@
+//! What happened in a run: the closed list of events that a journal holds. State is what folding
+//! them gives, and nothing else is truth. Each event stands in the journal before its effect can be
+//! seen; texts that files are made of (answers, reports, entries) are in the event itself, so that a
+//! file that was lost with a crash is written again from here.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::decision::Question;
+use crate::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
+use crate::policy::Outcome;
+
+/// The version of the events. A journal of another one is refused by name.
+pub const VERSION: u32 = 1;
+
+/// An event in its place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// From 1, without a gap. Order is by this number, never by the clock.
+    pub seq: u64,
+    pub time: Timestamp,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    RunStarted(Box<RunStarted>),
+    /// Somebody goes on with a run that had stopped, was parked or had lost its process.
+    Resumed {
+        limits: Limits,
+    },
+    /// The intent: from here on the stage may have had effects.
+    StageStarted(Box<StageStarted>),
+    /// Its result.
+    StageEnded(Box<StageEnded>),
+    /// A stage that was started and whose result nobody knows; its files were brought back, or not.
+    StageLost {
+        stage: StageId,
+        attempt: Attempt,
+        restored: bool,
+    },
+    DecisionRefused {
+        problem: String,
+    },
+    Decided(Box<Decided>),
+    ReportRefused {
+        problem: String,
+    },
+    ReportAccepted(Box<ReportFacts>),
+    GateStarted {
+        index: usize,
+        command: String,
+    },
+    GateEnded {
+        index: usize,
+        command: String,
+        passed: bool,
+        output: String,
+        seconds: u64,
+    },
+    SubloopEntered {
+        reason: String,
+    },
+    SubloopEnded(SubloopEnd),
+    /// A person is asked; the run waits.
+    Asked {
+        question: Question,
+        by: Asker,
+    },
+    /// Single use: bound to the question with this number.
+    Answered {
+        asked_seq: u64,
+        option_id: String,
+        comment: String,
+        entry: Option<String>,
+    },
+    /// The iteration's outcome is known; `entry` goes to the history.
+    IterationEnded {
+        entry: String,
+    },
+    /// A person changed these files of the blackboard between two stages.
+    Adopted {
+        files: Vec<String>,
+    },
+    Stopped {
+        why: Stop,
+    },
+    /// The end of the run; `entry` goes to the history.
+    Finished {
+        entry: String,
+    },
+}
+
+/// What a run begins with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunStarted {
+    pub version: u32,
+    pub run: RunId,
+    pub task: String,
+    pub pack: String,
+    pub language: String,
+    /// Of what the run's rules were made, so that a change can be named.
+    pub rules: BTreeMap<String, String>,
+    pub first_iteration: Iteration,
+    pub limits: Limits,
+    /// The newest reports that were there already.
+    pub newest: Vec<ReportFacts>,
+    /// The `## Task Goal` block.
+    pub entry: String,
+}
+
+/// A stage in its place.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(deny_unknown_fields)]
+pub struct StageId {
+    pub iteration: Iteration,
+    /// An agent, or MAIN, FINISH_REVIEW, FINISH_CHECK.
+    pub name: AgentName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subloop: Option<u32>,
+}
+
+impl std::fmt::Display for StageId {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}, iteration {}", self.name, self.iteration)?;
+        match self.subloop {
+            Some(number) => write!(out, ", sub-iteration {number}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageStarted {
+    pub stage: StageId,
+    pub attempt: Attempt,
+    /// The project's files before it, where it may write them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The account of its prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageEnded {
+    pub stage: StageId,
+    pub attempt: Attempt,
+    pub result: StageResult,
+    pub spent: Spent,
+    /// Files of the project that changed while it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// The project's files after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageResult {
+    /// Its last message.
+    Answer(String),
+    /// It did not come to one.
+    Failed(String),
+    /// It took longer than it may.
+    TimedOut(String),
+    /// It changed files of the blackboard that were not its own; they are restored.
+    Trespassed(Vec<String>),
+}
+
+/// What a stage took. What nobody counted is unknown, and never zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Spent {
+    pub seconds: u64,
+    pub tokens: Option<Tokens>,
+    /// Of them, read from a provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<Tokens>,
+    /// Nano-dollars.
+    pub cost: Option<u64>,
+}
+
+/// What a run may take. `None`: as much as it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub iterations: u32,
+    pub seconds: Option<u64>,
+    pub tokens: Option<Tokens>,
+    pub cost: Option<u64>,
+    pub stage_seconds: u64,
+}
+
+/// A decision of MAIN that holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decided {
+    /// As MAIN wrote it.
+    pub answer: String,
+    /// Hashes of the plan before and after it.
+    pub plan_before: String,
+    pub plan_after: String,
+    /// As history says it.
+    pub plan_summary: String,
+    /// Statuses that changed.
+    pub plan_changes: usize,
+    /// In FINISH_CHECK: why FINISH does not stand; empty when it does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<String>,
+}
+
+/// What code keeps of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportFacts {
+    pub agent: AgentName,
+    pub iteration: Iteration,
+    pub verdict: Option<String>,
+    pub outcome: Option<Outcome>,
+    /// With their class tags.
+    pub blockers: Vec<String>,
+    pub classes: Vec<String>,
+    /// Tasks of the plan that it names.
+    pub tasks: Vec<String>,
+    /// Percent.
+    pub coverage: Option<u32>,
+    /// Why a pass does not count; the outcome is then a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overturned: Option<String>,
+}
+
+/// How a sub-loop ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubloopEnd {
+    pub success: bool,
+    pub final_test_verdict: Option<String>,
+    pub iterations: u32,
+    pub exit_condition: ExitCondition,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitCondition {
+    Pass,
+    Maximum,
+    Timeout,
+    ExecutorError,
+    /// What is left is not the fixer's to repair.
+    NotRepairable,
+}
+
+/// Who asks a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Asker {
+    Main,
+    /// Code did, because the run is stuck.
+    Escalation,
+}
+
+/// Why a run stopped without being finished. It can be resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "why")]
+pub enum Stop {
+    /// An answer broke the protocol and was not corrected.
+    Protocol(String),
+    /// A budget is used up.
+    Limit(String),
+    /// The same again, with the same outcome.
+    Loop(String),
+    /// An executor cannot work at all.
+    Executor(String),
+    /// A person asked for it.
+    Person(String),
+}
+
+impl Stop {
+    pub fn why(&self) -> &str {
+        match self {
+            Stop::Protocol(why)
+            | Stop::Limit(why)
+            | Stop::Loop(why)
+            | Stop::Executor(why)
+            | Stop::Person(why) => why,
+        }
+    }
+}

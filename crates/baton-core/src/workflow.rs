@@ -1,0 +1,939 @@
+//! The workflow: a closed state machine that knows no domain. `State::apply` folds what happened,
+//! `State::next` says what to do now; neither does anything itself. One iteration, top to bottom:
+//!
+//! 1. MAIN is asked (`Decide`); its answer is judged and becomes `Decided`.
+//! 2. The agent works (`Work`); its report is judged and accepted.
+//! 3. A pass is confirmed by its gates (`Gates`).
+//! 4. The sub-loop runs, if it is due (`Settle` → fixer → tester → …).
+//! 5. The entry goes to the history (`Record`), and the next iteration begins.
+//!
+//! FINISH takes the same way through FINISH_REVIEW, the gates and a second decision.
+
+mod entry;
+mod judge;
+mod limits;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::decision::{self, Moment, Next, Question};
+use crate::event::{
+    Asker, Decided, Event, ExitCondition, Limits, Record, ReportFacts, RunStarted, Spent,
+    StageEnded, StageId, StageResult, Stop, SubloopEnd,
+};
+use crate::id::{
+    AgentName, Attempt, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, RunId, Timestamp,
+};
+use crate::pack::Pack;
+use crate::policy::{Gate, Outcome};
+
+pub use entry::{goal_entry, work_order};
+pub use judge::{Judged, facts_of, judge_decision, judge_report};
+
+/// What a run goes by; it does not change while the run does.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    pub pack: &'a Pack,
+    pub config: &'a Config,
+}
+
+impl<'a> Rules<'a> {
+    fn subloop(&self) -> Option<&'a crate::policy::Subloop> {
+        let is_on = self.config.features.subloop;
+        self.pack.policy.subloop.as_ref().filter(|_| is_on)
+    }
+
+    fn writes(&self, agent: &AgentName) -> bool {
+        self.pack.manifest.agents.iter().any(|own| own.name == *agent && own.writes)
+    }
+
+    fn gates(&self, on: &str) -> Vec<&'a Gate> {
+        self.pack.policy.gates.iter().filter(|gate| gate.on == on).collect()
+    }
+}
+
+/// A run, as far as it came.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    pub run: RunId,
+    pub task: String,
+    pub iteration: Iteration,
+    pub phase: Phase,
+    pub current: Current,
+    /// The newest accepted report of each agent, with the number of its event.
+    pub newest: BTreeMap<AgentName, (u64, ReportFacts)>,
+    /// Whose report came last.
+    pub last_reporter: Option<AgentName>,
+    /// The last stage of each agent that writes, by the number of its end.
+    pub wrote: BTreeMap<AgentName, u64>,
+    /// Tasks that the tester named, and those it named in a report that passed.
+    pub tested: BTreeSet<String>,
+    pub passed: BTreeSet<String>,
+    pub finish_attempts: u32,
+    /// Of the agent whose passes are milestones.
+    pub pass_seen: bool,
+    pub last_outcome: Option<Outcome>,
+    pub stuck: limits::Stuck,
+    pub limits: Limits,
+    pub totals: Totals,
+    /// Tries of the stage in hand, the interrupted ones too.
+    pub attempt: Attempt,
+    pub stopped: Option<Stop>,
+    pub last_seq: u64,
+}
+
+/// Sums of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    pub iterations: u32,
+    pub seconds: u64,
+    pub tokens: u64,
+    pub cached: u64,
+    pub cost: u64,
+    /// Stages whose tokens or cost nobody counted: the sums are then lower bounds.
+    pub uncounted: u32,
+    pub unknown_costs: u32,
+    pub stages: u32,
+    pub main_calls: u32,
+    pub tester_runs: u32,
+    pub subloops: u32,
+    pub subloops_passed: u32,
+    pub subloop_seconds: u64,
+    /// Agents' stages inside sub-loops: decisions that MAIN did not have to make.
+    pub main_calls_saved: u32,
+    pub finishes: u32,
+    pub finishes_overturned: u32,
+    pub passes_overturned: u32,
+    pub corrections: u32,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub enum Phase {
+    /// MAIN is to be asked; `error` is what was wrong with its last answer.
+    Decide {
+        check: bool,
+        tries: u32,
+        error: Option<String>,
+    },
+    JudgeDecision {
+        check: bool,
+        tries: u32,
+        answer: String,
+    },
+    /// An agent is to work.
+    Work {
+        job: Job,
+    },
+    JudgeReport {
+        job: Job,
+        report: String,
+    },
+    /// Started, and nothing heard of it yet.
+    Running {
+        stage: StageId,
+        attempt: Attempt,
+        from: Box<Phase>,
+    },
+    /// Gates confirm a pass, or FINISH.
+    Gates {
+        of: GatesOf,
+        index: usize,
+        is_running: bool,
+    },
+    /// A report stands; sub-loop or the end of the iteration.
+    Settle {
+        job: Job,
+    },
+    /// The outcome is known.
+    Record,
+    /// A person is to be asked.
+    Ask {
+        question: Question,
+        by: Asker,
+    },
+    /// A person was asked.
+    Waiting {
+        question: Question,
+        by: Asker,
+        asked_seq: u64,
+    },
+    Ended,
+}
+
+/// One agent's work inside an iteration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub agent: AgentName,
+    pub subloop: Option<u32>,
+    pub tries: u32,
+    pub error: Option<String>,
+}
+
+impl Job {
+    fn new(agent: &AgentName, subloop: Option<u32>) -> Job {
+        Job { agent: agent.clone(), subloop, tries: 1, error: None }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GatesOf {
+    Report(Job),
+    Finish,
+}
+
+/// What is known of the iteration that goes on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Current {
+    pub decided: Option<Decided>,
+    /// Accepted in this iteration, in order.
+    pub reports: Vec<ReportFacts>,
+    pub subloop: Option<Sub>,
+    pub subloop_end: Option<SubloopEnd>,
+    pub gates: Vec<GateOutcome>,
+    /// FINISH was asked for.
+    pub is_finish: bool,
+    /// The second decision, where FINISH does not stand or something else is next.
+    pub check: Option<Decided>,
+    pub answer: Option<Answer>,
+    pub failure: Option<String>,
+    /// The project's files after the last stage.
+    pub project: Option<String>,
+    pub changed: Vec<(String, Vec<String>)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sub {
+    pub number: u32,
+    pub reason: String,
+    /// An executor's error ended it.
+    pub broken_by: Option<ExitCondition>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateOutcome {
+    pub command: String,
+    pub passed: bool,
+    pub output: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    pub question: Question,
+    pub option_id: String,
+    pub comment: String,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Do {
+    /// Call MAIN, as MAIN or as FINISH_CHECK.
+    AskMain {
+        stage: StageId,
+        attempt: Attempt,
+        check: bool,
+        error: Option<String>,
+    },
+    JudgeDecision {
+        answer: String,
+        check: bool,
+    },
+    RunAgent {
+        stage: StageId,
+        attempt: Attempt,
+        job: Job,
+        limit_seconds: u64,
+    },
+    JudgeReport {
+        job: Job,
+        report: String,
+    },
+    /// A stage was started by a process that is gone.
+    Recover {
+        stage: StageId,
+        attempt: Attempt,
+    },
+    RunGate {
+        index: usize,
+        gate: Gate,
+    },
+    /// Code knows what follows: write it down.
+    Journal(Event),
+    /// Wait for a person.
+    Wait {
+        question: Question,
+        asked_seq: u64,
+    },
+    /// Nothing more: finished, or stopped.
+    Halt,
+}
+
+impl State {
+    pub fn new(start: &RunStarted, seq: u64) -> State {
+        let newest: BTreeMap<AgentName, (u64, ReportFacts)> =
+            start.newest.iter().map(|facts| (facts.agent.clone(), (0, facts.clone()))).collect();
+        State {
+            run: start.run.clone(),
+            task: start.task.clone(),
+            iteration: start.first_iteration,
+            phase: Phase::Decide { check: false, tries: 1, error: None },
+            current: Current::default(),
+            newest,
+            last_reporter: None,
+            wrote: BTreeMap::new(),
+            tested: BTreeSet::new(),
+            passed: BTreeSet::new(),
+            finish_attempts: 0,
+            pass_seen: false,
+            last_outcome: None,
+            stuck: limits::Stuck::default(),
+            limits: start.limits,
+            totals: Totals::default(),
+            attempt: Attempt(1),
+            stopped: None,
+            last_seq: seq,
+        }
+    }
+
+    /// What to do now. The same state always gives the same answer.
+    pub fn next(&self, rules: &Rules<'_>, now: Timestamp) -> Do {
+        if self.stopped.is_some() {
+            return Do::Halt;
+        }
+        match &self.phase {
+            Phase::Decide { check, tries, error } => {
+                // A correction and the last decision belong to an iteration that has begun.
+                let is_new = *tries == 1 && error.is_none() && !check;
+                let stop = if is_new { self.over_limit() } else { self.over_budget() };
+                if let Some(why) = stop {
+                    return Do::Journal(Event::Stopped { why });
+                }
+                let name = if *check { FINISH_CHECK } else { MAIN };
+                let (stage, attempt) = (self.stage(&agent(name), None), self.attempt);
+                Do::AskMain { stage, attempt, check: *check, error: error.clone() }
+            }
+            Phase::JudgeDecision { answer, check, .. } => {
+                Do::JudgeDecision { answer: answer.clone(), check: *check }
+            }
+            Phase::Work { job } => {
+                if let Some(stop) = self.over_budget() {
+                    return Do::Journal(Event::Stopped { why: stop });
+                }
+                let stage = self.stage(&job.agent, job.subloop);
+                let limit_seconds = match (job.subloop, rules.subloop()) {
+                    (Some(_), Some(subloop)) => u64::from(subloop.timeout),
+                    _ => self.limits.stage_seconds,
+                };
+                Do::RunAgent { stage, attempt: self.attempt, job: job.clone(), limit_seconds }
+            }
+            Phase::JudgeReport { job, report } => {
+                Do::JudgeReport { job: job.clone(), report: report.clone() }
+            }
+            Phase::Running { stage, attempt, .. } => {
+                Do::Recover { stage: stage.clone(), attempt: *attempt }
+            }
+            Phase::Gates { of, index, .. } => self.next_gate(of, *index, rules),
+            Phase::Settle { job } => Do::Journal(self.settled(job, rules, now)),
+            Phase::Record => Do::Journal(self.recorded(rules, now)),
+            Phase::Ask { question, by } => {
+                Do::Journal(Event::Asked { question: question.clone(), by: *by })
+            }
+            Phase::Waiting { question, asked_seq, .. } => {
+                Do::Wait { question: question.clone(), asked_seq: *asked_seq }
+            }
+            Phase::Ended => Do::Halt,
+        }
+    }
+
+    fn stage(&self, name: &AgentName, subloop: Option<u32>) -> StageId {
+        StageId { iteration: self.iteration, name: name.clone(), subloop }
+    }
+
+    fn next_gate(&self, of: &GatesOf, index: usize, rules: &Rules<'_>) -> Do {
+        let gates = match of {
+            GatesOf::Report(job) => rules.gates(job.agent.as_str()),
+            GatesOf::Finish => rules.gates(FINISH),
+        };
+        match gates.get(index) {
+            Some(gate) => Do::RunGate { index, gate: (*gate).clone() },
+            // A gate that the rules had when the run began is gone; the journal says how to go on.
+            None => Do::Journal(Event::GateEnded {
+                index,
+                command: "(a gate that is no longer set)".to_owned(),
+                passed: false,
+                output: "the policy changed while the run was away".to_owned(),
+                seconds: 0,
+            }),
+        }
+    }
+
+    /// The sub-loop begins, ends or is not due; else the iteration is over.
+    fn settled(&self, job: &Job, rules: &Rules<'_>, now: Timestamp) -> Event {
+        let newest = self.newest.get(&job.agent).map(|(_, facts)| facts);
+        match (&self.current.subloop, rules.subloop()) {
+            (Some(sub), Some(subloop)) if job.subloop.is_some() => {
+                let is_repairable =
+                    newest.is_some_and(|facts| repairable(facts, &subloop.enter_on));
+                let condition = match newest.and_then(|facts| facts.outcome) {
+                    _ if sub.broken_by.is_some() => {
+                        sub.broken_by.unwrap_or(ExitCondition::ExecutorError)
+                    }
+                    Some(Outcome::Pass) => ExitCondition::Pass,
+                    _ if !is_repairable => ExitCondition::NotRepairable,
+                    _ => ExitCondition::Maximum,
+                };
+                Event::SubloopEnded(self.subloop_end(sub.number, condition, rules))
+            }
+            (None, Some(subloop))
+                if job.agent == subloop.tester
+                    && job.subloop.is_none()
+                    && newest.is_some_and(|facts| repairable(facts, &subloop.enter_on)) =>
+            {
+                let blockers = newest.map_or(String::new(), |facts| facts.blockers.join("; "));
+                Event::SubloopEntered { reason: crate::text::cut(&blockers, 300).into_owned() }
+            }
+            _ => self.recorded(rules, now),
+        }
+    }
+
+    fn subloop_end(
+        &self,
+        number: u32,
+        exit_condition: ExitCondition,
+        rules: &Rules<'_>,
+    ) -> SubloopEnd {
+        let tester = rules.subloop().map(|subloop| &subloop.tester);
+        let newest = tester.and_then(|tester| self.newest.get(tester));
+        SubloopEnd {
+            success: exit_condition == ExitCondition::Pass,
+            final_test_verdict: newest.and_then(|(_, facts)| facts.verdict.clone()),
+            iterations: number,
+            exit_condition,
+        }
+    }
+
+    /// Folds one event. An event that does not fit the state is a fault of the journal.
+    pub fn apply(&mut self, record: &Record, rules: &Rules<'_>) -> Result<(), Misfit> {
+        let misfit = |state: &State| Misfit {
+            seq: record.seq,
+            phase: state.phase_name().to_owned(),
+            event: format!("{:?}", record.event).chars().take(60).collect(),
+        };
+        if record.seq != self.last_seq + 1 {
+            return Err(misfit(self));
+        }
+        // What does not fit changes nothing.
+        let before = self.clone();
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
+        let next = match (phase, &record.event) {
+            (phase, Event::Resumed { limits }) => {
+                self.stopped = None;
+                self.limits = *limits;
+                Some(resumed(phase))
+            }
+            _ if self.stopped.is_some() => None,
+            (Phase::Ended, _) => None,
+            (Phase::Running { .. }, Event::Stopped { .. }) => None,
+            (phase, Event::Stopped { why }) => {
+                self.stopped = Some(why.clone());
+                Some(phase)
+            }
+            (phase, Event::Adopted { .. }) => Some(phase),
+            (phase, event) => self.step(phase, event, record.seq, rules),
+        };
+        match next {
+            Some(next) => {
+                self.phase = next;
+                self.last_seq = record.seq;
+                Ok(())
+            }
+            None => {
+                *self = before;
+                Err(misfit(self))
+            }
+        }
+    }
+
+    /// The transitions proper. `None`: this event cannot happen here.
+    fn step(&mut self, phase: Phase, event: &Event, seq: u64, rules: &Rules<'_>) -> Option<Phase> {
+        match (phase, event) {
+            (from @ (Phase::Decide { .. } | Phase::Work { .. }), Event::StageStarted(started)) => {
+                let is_mine =
+                    started.attempt == self.attempt && started.stage == self.stage_of(&from)?;
+                let (stage, attempt) = (started.stage.clone(), started.attempt);
+                is_mine.then(|| Phase::Running { stage, attempt, from: Box::new(from) })
+            }
+            (Phase::Running { stage, attempt, from }, Event::StageEnded(ended)) => {
+                // A late answer of a dead attempt is never taken for a live one.
+                let is_mine = ended.stage == stage && ended.attempt == attempt;
+                if is_mine { self.stage_ended(*from, ended, seq, rules) } else { None }
+            }
+            (
+                Phase::Running { stage, attempt, from },
+                Event::StageLost { stage: lost, attempt: dead, .. },
+            ) => {
+                let is_mine = *lost == stage && *dead == attempt;
+                self.attempt = Attempt(attempt.0.saturating_add(1));
+                is_mine.then_some(*from)
+            }
+            (phase @ (Phase::JudgeDecision { .. } | Phase::JudgeReport { .. }), event) => {
+                self.attempt = Attempt(1);
+                self.judged(phase, event, seq, rules)
+            }
+            // Also of one that was running when its process died: it confirms, and may run again.
+            (Phase::Gates { of, index, .. }, Event::GateStarted { index: started, .. }) => {
+                (index == *started).then_some(Phase::Gates { of, index, is_running: true })
+            }
+            (
+                Phase::Gates { of, index, .. },
+                Event::GateEnded { index: ended, command, passed, output, seconds },
+            ) => {
+                let outcome = GateOutcome {
+                    command: command.clone(),
+                    passed: *passed,
+                    output: output.clone(),
+                };
+                self.totals.seconds += seconds;
+                if index == *ended { self.gate_ended(of, index, outcome, rules) } else { None }
+            }
+            (Phase::Settle { job }, Event::SubloopEntered { reason }) => {
+                let fixer = &rules.subloop()?.fixer;
+                let is_due = job.subloop.is_none() && self.current.subloop.is_none();
+                self.totals.subloops += 1;
+                self.current.subloop =
+                    Some(Sub { number: 1, reason: reason.clone(), broken_by: None });
+                is_due.then(|| Phase::Work { job: Job::new(fixer, Some(1)) })
+            }
+            (Phase::Settle { .. }, Event::SubloopEnded(end)) => {
+                self.current.subloop.as_ref()?;
+                self.totals.subloops_passed += u32::from(end.success);
+                self.current.subloop_end = Some(end.clone());
+                Some(Phase::Record)
+            }
+            (Phase::Settle { .. } | Phase::Record, Event::IterationEnded { .. }) => {
+                (!self.is_finished()).then(|| self.iteration_ended(rules))
+            }
+            (Phase::Record, Event::Finished { .. }) if self.is_finished() => {
+                self.totals.iterations += 1;
+                Some(Phase::Ended)
+            }
+            (Phase::Ask { question, by }, Event::Asked { .. }) => {
+                Some(Phase::Waiting { question, by, asked_seq: seq })
+            }
+            (
+                Phase::Waiting { question, by, asked_seq },
+                Event::Answered { asked_seq: answered, option_id, comment, .. },
+            ) => {
+                let is_one = question.options.iter().any(|option| option.option_id == *option_id);
+                if asked_seq != *answered || !is_one {
+                    return None;
+                }
+                Some(self.answered(question, by, option_id, comment))
+            }
+            _ => None,
+        }
+    }
+
+    /// What became of an answer.
+    fn judged(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        seq: u64,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        match (phase, event) {
+            (Phase::JudgeDecision { check, tries, .. }, Event::DecisionRefused { problem }) => {
+                self.totals.corrections += 1;
+                let (tries, error) = (tries + 1, Some(problem.clone()));
+                Some(self.corrected(
+                    tries - 1,
+                    rules.config.decision.retries,
+                    problem,
+                    Phase::Decide { check, tries, error },
+                ))
+            }
+            (Phase::JudgeDecision { check, .. }, Event::Decided(decided)) => {
+                self.decided(check, decided, rules)
+            }
+            (Phase::JudgeReport { job, .. }, Event::ReportRefused { problem }) => {
+                self.totals.corrections += 1;
+                let tries = job.tries;
+                let job = Job { tries: tries + 1, error: Some(problem.clone()), ..job };
+                Some(self.corrected(
+                    tries,
+                    rules.config.report.retries,
+                    problem,
+                    Phase::Work { job },
+                ))
+            }
+            (Phase::JudgeReport { job, .. }, Event::ReportAccepted(facts)) => {
+                let is_mine = facts.agent == job.agent && facts.iteration == self.iteration;
+                if is_mine { self.accepted(&job, facts, seq, rules) } else { None }
+            }
+            _ => None,
+        }
+    }
+
+    fn stage_of(&self, phase: &Phase) -> Option<StageId> {
+        match phase {
+            Phase::Decide { check, .. } => {
+                Some(self.stage(&agent(if *check { FINISH_CHECK } else { MAIN }), None))
+            }
+            Phase::Work { job } => Some(self.stage(&job.agent, job.subloop)),
+            _ => None,
+        }
+    }
+
+    fn stage_ended(
+        &mut self,
+        from: Phase,
+        ended: &StageEnded,
+        seq: u64,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        self.count(&ended.spent);
+        let is_main = matches!(from, Phase::Decide { .. });
+        self.totals.main_calls += u32::from(is_main);
+        if rules.writes(&ended.stage.name) {
+            self.wrote.insert(ended.stage.name.clone(), seq);
+        }
+        if let Some(subloop) = rules.subloop() {
+            self.totals.tester_runs +=
+                u32::from(ended.stage.name == subloop.tester && ended.stage.subloop.is_none());
+        }
+        if ended.stage.subloop.is_some() {
+            self.totals.main_calls_saved += 1;
+            self.totals.subloop_seconds += ended.spent.seconds;
+        }
+        if !is_main {
+            self.current.project.clone_from(&ended.snapshot);
+            self.current.changed.push((ended.stage.to_string(), ended.changed.clone()));
+        }
+        match (from, &ended.result) {
+            (Phase::Decide { check, tries, .. }, StageResult::Answer(answer)) => {
+                Some(Phase::JudgeDecision { check, tries, answer: answer.clone() })
+            }
+            (Phase::Work { job }, StageResult::Answer(report)) => {
+                Some(Phase::JudgeReport { job, report: report.clone() })
+            }
+            (from, StageResult::Trespassed(files)) => {
+                let why = format!(
+                    "{} changed files of the blackboard that are not its own, and they were restored: {}",
+                    ended.stage,
+                    files.join(", ")
+                );
+                self.stopped = Some(Stop::Protocol(why));
+                self.attempt = Attempt(1);
+                Some(from)
+            }
+            (
+                from @ Phase::Decide { .. },
+                StageResult::Failed(why) | StageResult::TimedOut(why),
+            ) => {
+                self.stopped = Some(Stop::Executor(format!("{}: {why}", ended.stage)));
+                self.attempt = Attempt(self.attempt.0.saturating_add(1));
+                Some(from)
+            }
+            (Phase::Work { job }, StageResult::Failed(why)) => {
+                Some(self.failed(&job, why, ExitCondition::ExecutorError))
+            }
+            (Phase::Work { job }, StageResult::TimedOut(why)) => {
+                Some(self.failed(&job, why, ExitCondition::Timeout))
+            }
+            _ => None,
+        }
+    }
+
+    /// An executor's error goes to MAIN, who sees it; a sub-loop ends with it.
+    fn failed(&mut self, job: &Job, why: &str, condition: ExitCondition) -> Phase {
+        self.attempt = Attempt(1);
+        self.current.failure = Some(format!("{}: {why}", job.agent));
+        match &mut self.current.subloop {
+            Some(sub) if job.subloop.is_some() => {
+                sub.broken_by = Some(condition);
+                Phase::Settle { job: job.clone() }
+            }
+            _ => Phase::Record,
+        }
+    }
+
+    /// One more try, with the exact error, or the run stops and says so.
+    fn corrected(&mut self, tries: u32, retries: u32, problem: &str, again: Phase) -> Phase {
+        if tries > retries {
+            self.stopped = Some(Stop::Protocol(problem.to_owned()));
+        }
+        again
+    }
+
+    fn decided(&mut self, check: bool, decided: &Decided, rules: &Rules<'_>) -> Option<Phase> {
+        let next = self.next_of(check, decided, rules)?;
+        if check {
+            self.current.check = Some(decided.clone());
+            self.totals.finishes_overturned += u32::from(!self.is_finished());
+            return Some(Phase::Record);
+        }
+        self.current.decided = Some(decided.clone());
+        Some(self.begun(&next))
+    }
+
+    fn next_of(&self, check: bool, decided: &Decided, rules: &Rules<'_>) -> Option<Next> {
+        let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
+        let agents = rules.pack.manifest.agent_names();
+        decision::read(&decided.answer, &agents, moment).ok().map(|decision| decision.next)
+    }
+
+    /// What a decision begins.
+    fn begun(&mut self, next: &Next) -> Phase {
+        match next {
+            Next::Agent(agent) => Phase::Work { job: Job::new(agent, None) },
+            Next::User(question) => Phase::Ask { question: question.clone(), by: Asker::Main },
+            Next::Finish => {
+                self.current.is_finish = true;
+                self.finish_attempts += 1;
+                self.totals.finishes += 1;
+                Phase::Work { job: Job::new(&agent(FINISH_REVIEW), None) }
+            }
+        }
+    }
+
+    fn accepted(
+        &mut self,
+        job: &Job,
+        facts: &ReportFacts,
+        seq: u64,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        let is_tester = rules.subloop().is_some_and(|subloop| subloop.tester == job.agent);
+        if is_tester {
+            self.tested.extend(facts.tasks.iter().cloned());
+        }
+        self.totals.passes_overturned += u32::from(facts.overturned.is_some());
+        self.newest.insert(facts.agent.clone(), (seq, facts.clone()));
+        self.last_reporter = Some(facts.agent.clone());
+        self.current.reports.push(facts.clone());
+        let has_gates = !rules.gates(job.agent.as_str()).is_empty();
+        if facts.outcome == Some(Outcome::Pass) && has_gates {
+            let of = GatesOf::Report(job.clone());
+            return Some(Phase::Gates { of, index: 0, is_running: false });
+        }
+        Some(self.stands(job, rules))
+    }
+
+    /// A report that nothing can overturn any more.
+    fn stands(&mut self, job: &Job, rules: &Rules<'_>) -> Phase {
+        let facts = self.newest.get(&job.agent).map(|(_, facts)| facts.clone());
+        let outcome = facts.as_ref().and_then(|facts| facts.outcome);
+        if rules.subloop().is_some_and(|subloop| subloop.tester == job.agent)
+            && outcome == Some(Outcome::Pass)
+            && let Some(facts) = &facts
+        {
+            self.passed.extend(facts.tasks.iter().cloned());
+        }
+        if job.agent == FINISH_REVIEW {
+            return match rules.gates(FINISH).is_empty() {
+                true => Phase::Decide { check: true, tries: 1, error: None },
+                false => Phase::Gates { of: GatesOf::Finish, index: 0, is_running: false },
+            };
+        }
+        let Some((number, subloop)) = job.subloop.zip(rules.subloop()) else {
+            return Phase::Settle { job: job.clone() };
+        };
+        if job.agent == subloop.fixer {
+            return Phase::Work { job: Job::new(&subloop.tester, Some(number)) };
+        }
+        let goes_on = number < subloop.max
+            && facts.is_some_and(|facts| repairable(&facts, &subloop.enter_on));
+        if !goes_on {
+            return Phase::Settle { job: job.clone() };
+        }
+        if let Some(sub) = &mut self.current.subloop {
+            sub.number = number + 1;
+        }
+        Phase::Work { job: Job::new(&subloop.fixer, Some(number + 1)) }
+    }
+
+    fn gate_ended(
+        &mut self,
+        of: GatesOf,
+        index: usize,
+        outcome: GateOutcome,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        let passed = outcome.passed;
+        self.current.gates.push(outcome.clone());
+        match of {
+            GatesOf::Finish => {
+                let is_last = index + 1 >= rules.gates(FINISH).len();
+                Some(match is_last {
+                    true => Phase::Decide { check: true, tries: 1, error: None },
+                    false => Phase::Gates { of, index: index + 1, is_running: false },
+                })
+            }
+            GatesOf::Report(job) if passed => {
+                let is_last = index + 1 >= rules.gates(job.agent.as_str()).len();
+                Some(match is_last {
+                    true => self.stands(&job, rules),
+                    false => {
+                        let of = GatesOf::Report(job);
+                        Phase::Gates { of, index: index + 1, is_running: false }
+                    }
+                })
+            }
+            GatesOf::Report(job) => {
+                self.overturn(&job.agent, &outcome, rules);
+                Some(self.stands(&job, rules))
+            }
+        }
+    }
+
+    /// A pass whose gate failed is a failure, with the command's output as its evidence.
+    fn overturn(&mut self, agent: &AgentName, outcome: &GateOutcome, rules: &Rules<'_>) {
+        self.totals.passes_overturned += 1;
+        let words = &rules.pack.policy.report_rules;
+        let Some((_, facts)) = self.newest.get_mut(agent) else { return };
+        judge::overturn(facts, &format!("the gate `{}` failed", outcome.command), words);
+        let overturned = facts.clone();
+        if let Some(last) = self.current.reports.iter_mut().rfind(|own| own.agent == *agent) {
+            *last = overturned;
+        }
+    }
+
+    fn answered(&mut self, question: Question, by: Asker, option_id: &str, comment: &str) -> Phase {
+        self.stuck.reset();
+        let answer =
+            Answer { question, option_id: option_id.to_owned(), comment: comment.to_owned() };
+        match by {
+            Asker::Main => {
+                self.current.answer = Some(answer);
+                Phase::Record
+            }
+            Asker::Escalation => {
+                if option_id == limits::STOP_OPTION {
+                    self.stopped = Some(Stop::Person("the person chose to stop".to_owned()));
+                }
+                self.finish_attempts = 0;
+                // MAIN decides anew, with the answer before it.
+                self.current.check = None;
+                self.resumed_work()
+            }
+        }
+    }
+
+    /// The next iteration: with the decision that FINISH_CHECK made already, or with a new one.
+    fn iteration_ended(&mut self, rules: &Rules<'_>) -> Phase {
+        self.count_iteration(rules);
+        let carried = std::mem::take(&mut self.current).check;
+        self.iteration = Iteration(self.iteration.0.saturating_add(1));
+        self.totals.iterations += 1;
+        let next = carried.as_ref().and_then(|decided| self.next_of(true, decided, rules));
+        self.current.check =
+            carried.filter(|_| matches!(next, Some(Next::Agent(_) | Next::User(_))));
+        if let Some(stop) = self.stuck.stop.take() {
+            self.stopped = Some(stop);
+        }
+        match self.escalation(rules) {
+            Some(question) => Phase::Ask { question, by: Asker::Escalation },
+            None => self.resumed_work_with(rules),
+        }
+    }
+
+    fn resumed_work(&mut self) -> Phase {
+        Phase::Decide { check: false, tries: 1, error: None }
+    }
+
+    fn resumed_work_with(&mut self, rules: &Rules<'_>) -> Phase {
+        let carried = self.current.check.take();
+        let next = carried.as_ref().and_then(|decided| self.next_of(true, decided, rules));
+        match next {
+            Some(next @ (Next::Agent(_) | Next::User(_))) => {
+                self.current.decided = carried;
+                self.begun(&next)
+            }
+            Some(Next::Finish) | None => self.resumed_work(),
+        }
+    }
+
+    /// Whether FINISH was decided twice and nothing stands against it.
+    fn is_finished(&self) -> bool {
+        self.current.check.as_ref().is_some_and(|check| {
+            check.open.is_empty()
+                && decision::read(&check.answer, &[], Moment::FinishCheck)
+                    .is_ok_and(|decision| decision.next == Next::Finish)
+        })
+    }
+
+    fn count(&mut self, spent: &Spent) {
+        let totals = &mut self.totals;
+        totals.stages += 1;
+        totals.seconds = totals.seconds.saturating_add(spent.seconds);
+        match spent.tokens {
+            Some(tokens) => totals.tokens = totals.tokens.saturating_add(tokens.0),
+            None => totals.uncounted += 1,
+        }
+        totals.cached = totals.cached.saturating_add(spent.cached.map_or(0, |cached| cached.0));
+        match spent.cost {
+            Some(cost) => totals.cost = totals.cost.saturating_add(cost),
+            None => totals.unknown_costs += 1,
+        }
+    }
+
+    pub fn phase_name(&self) -> &'static str {
+        match &self.phase {
+            Phase::Decide { .. } => "decide",
+            Phase::JudgeDecision { .. } => "judge_decision",
+            Phase::Work { .. } => "work",
+            Phase::JudgeReport { .. } => "judge_report",
+            Phase::Running { .. } => "running",
+            Phase::Gates { .. } => "gates",
+            Phase::Settle { .. } => "settle",
+            Phase::Record => "record",
+            Phase::Ask { .. } => "ask",
+            Phase::Waiting { .. } => "waiting",
+            Phase::Ended => "ended",
+        }
+    }
+}
+
+/// After a stop for a wrong answer the same agent has its tries again; its error stays.
+fn resumed(phase: Phase) -> Phase {
+    match phase {
+        Phase::Decide { check, error, .. } => Phase::Decide { check, tries: 1, error },
+        Phase::Work { job } => Phase::Work { job: Job { tries: 1, ..job } },
+        other => other,
+    }
+}
+
+/// A failing report with at least one blocker that the fixer can resolve.
+fn repairable(facts: &ReportFacts, classes: &[String]) -> bool {
+    facts.outcome == Some(Outcome::Fail)
+        && facts.classes.iter().any(|class| classes.contains(class))
+}
+
+fn agent(name: &str) -> AgentName {
+    AgentName::new(name).expect("a word of the workflow is a valid name")
+}
+
+/// An event that cannot follow: the journal, the rules or the program changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    pub seq: u64,
+    pub phase: String,
+    pub event: String,
+}
+
+impl std::fmt::Display for Misfit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            out,
+            "record {} does not fit: in the phase `{}` came `{}`",
+            self.seq, self.phase, self.event
+        )
+    }
+}
+
+impl std::error::Error for Misfit {}

@@ -1,0 +1,219 @@
+//! What a run writes for people and for the next prompt: entries of the history, work orders.
+
+use super::{Answer, Rules, State};
+use crate::decision::{self, Decision, Moment};
+use crate::event::Event;
+use crate::history::{self, Block, Entry, Heading, Milestone};
+use crate::id::{AgentName, FINISH, FINISH_REVIEW, Iteration, Timestamp};
+use crate::plan::Plan;
+use crate::policy::Outcome;
+use crate::text;
+
+/// What a field of an entry may hold; the whole stands in the journal and the archive.
+const FIELD: usize = 2_000;
+
+/// The block with which a run begins.
+pub fn goal_entry(task: &str, time: Timestamp) -> String {
+    let time = Some(time.to_string().into());
+    history::render(&Block::TaskGoal { label: "(New Task)".into(), time, text: task.to_owned() })
+}
+
+impl State {
+    /// The iteration's entry, and the end of the run where it is one.
+    pub(super) fn recorded(&self, rules: &Rules<'_>, now: Timestamp) -> Event {
+        let entry = self.entry(rules, now);
+        match self.is_finished() {
+            true => Event::Finished { entry },
+            false => Event::IterationEnded { entry },
+        }
+    }
+
+    /// What an answer to a question of our own adds to the history.
+    pub fn answer_entry(&self, answer: &Answer, now: Timestamp) -> String {
+        // The iteration before: ours are asked between two.
+        let iteration = Iteration(self.iteration.0.saturating_sub(1));
+        history::render(&answer_block(answer, iteration, now))
+    }
+
+    fn entry(&self, rules: &Rules<'_>, now: Timestamp) -> String {
+        let decision = self.decision(rules);
+        let mut lines: Vec<(&str, String)> = Vec::new();
+        if let Some(decision) = &decision {
+            lines.push(("next_agent", decision.next.word().to_owned()));
+            lines.push(("reason", decision.reason.clone()));
+        }
+        let summaries = [&self.current.decided, &self.current.check].into_iter().flatten();
+        let plan: Vec<&str> = summaries
+            .map(|decided| decided.plan_summary.as_str())
+            .filter(|summary| !summary.is_empty())
+            .collect();
+        lines.push(("dev_plan", if plan.is_empty() { "none".to_owned() } else { plan.join("; ") }));
+        for facts in &self.current.reports {
+            let verdict = facts.verdict.as_deref().unwrap_or("reported");
+            let overturned = facts
+                .overturned
+                .as_ref()
+                .map_or(String::new(), |why| format!(" (overturned: {why})"));
+            lines.push(("verdict", format!("{} {verdict}{overturned}", facts.agent)));
+        }
+        let blockers: Vec<&str> = self
+            .current
+            .reports
+            .last()
+            .into_iter()
+            .flat_map(|facts| &facts.blockers)
+            .map(String::as_str)
+            .collect();
+        lines.push((
+            "blockers",
+            if blockers.is_empty() { "none".to_owned() } else { blockers.join("; ") },
+        ));
+        if let Some(end) = &self.current.subloop_end {
+            let verdict = end.final_test_verdict.as_deref().unwrap_or("none");
+            lines.push((
+                "subloop",
+                format!(
+                    "success={} final_test_verdict={verdict} iterations={}",
+                    end.success, end.iterations
+                ),
+            ));
+        }
+        for gate in &self.current.gates {
+            let how = if gate.passed { "passed" } else { "failed" };
+            lines.push(("gate", format!("{how}: {}", gate.command)));
+        }
+        lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
+        lines.extend(self.finish_line());
+        lines.extend(decision.and_then(|decision| decision.note).map(|note| ("note", note)));
+        let fields = lines.iter().map(|(key, value)| Entry::field(key, text::cut(value, FIELD)));
+        let title =
+            history::milestone_title(&self.milestones(rules), &rules.pack.policy.milestones.texts);
+        let heading =
+            Heading { milestone: title.is_some(), title: title.unwrap_or_default().into() };
+        let mut out = history::render(&Block::Iteration {
+            iteration: self.iteration,
+            heading,
+            lines: fields.collect(),
+        });
+        if let Some(answer) = &self.current.answer {
+            out.push_str(&history::render(&answer_block(answer, self.iteration, now)));
+        }
+        out
+    }
+
+    fn finish_line(&self) -> Option<(&'static str, String)> {
+        let check = self.current.check.as_ref().filter(|_| self.current.is_finish)?;
+        let decision = decision::read(&check.answer, &[], Moment::FinishCheck).ok();
+        let how = match decision {
+            _ if self.is_finished() => format!("{FINISH} stands"),
+            Some(_) => format!("{FINISH} does not stand: {}", check.open.join("; ")),
+            None => "the work goes on".to_owned(),
+        };
+        Some(("finish", how))
+    }
+
+    /// MAIN's decision of this iteration.
+    fn decision(&self, rules: &Rules<'_>) -> Option<Decision> {
+        let decided = self.current.decided.as_ref()?;
+        let agents = rules.pack.manifest.agent_names();
+        let read = |moment| decision::read(&decided.answer, &agents, moment).ok();
+        read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))
+    }
+
+    /// What makes this iteration a milestone.
+    fn milestones(&self, rules: &Rules<'_>) -> Vec<Milestone> {
+        let policy = &rules.pack.policy.milestones;
+        let mut found = Vec::new();
+        if !rules.config.features.milestones {
+            return found;
+        }
+        if let Some(answer) = &self.current.answer {
+            found.push(Milestone::UserDecision { choice: answer.option_id.clone() });
+        }
+        if self.current.is_finish {
+            found.push(Milestone::FinishAttempt { number: self.totals.finishes });
+        }
+        let decided = self.current.decided.as_ref();
+        let changes = decided.map_or(0, |decided| decided.plan_changes);
+        if changes > policy.plan_changes_over as usize {
+            found.push(Milestone::PlanUpdate { changes });
+        }
+        let mut last = self.last_outcome;
+        let mut seen = self.pass_seen;
+        let mut passed = None;
+        for facts in self.current.reports.iter().filter(|facts| facts.agent == policy.pass_of) {
+            if facts.outcome == Some(Outcome::Pass) {
+                let again = last.is_some_and(|last| last != Outcome::Pass);
+                passed = match (seen, again) {
+                    (false, _) => Some(Milestone::FirstPass),
+                    (true, true) => Some(Milestone::PassAgain),
+                    (true, false) => passed,
+                };
+                seen = true;
+            }
+            last = facts.outcome;
+        }
+        found.extend(passed);
+        found
+    }
+}
+
+fn answer_block(answer: &Answer, iteration: Iteration, now: Timestamp) -> Block<'_> {
+    let options: Vec<String> = answer
+        .question
+        .options
+        .iter()
+        .map(|option| format!("{}: {}", option.option_id, option.description))
+        .collect();
+    Block::UserDecision {
+        iteration,
+        title: answer.question.title.as_str().into(),
+        time: Some(now.to_string().into()),
+        lines: vec![
+            Entry::field("question", answer.question.text.as_str()),
+            Entry::field("options", options.join("\n")),
+            Entry::field("user_choice", answer.option_id.as_str()),
+            Entry::field(
+                "user_comment",
+                if answer.comment.is_empty() { "none" } else { &answer.comment },
+            ),
+        ],
+    }
+}
+
+/// The work order of an agent: MAIN's own words, or its reason with the tasks that it names.
+pub fn work_order(state: &State, rules: &Rules<'_>, agent: &AgentName, plan: &str) -> String {
+    let iteration = state.iteration;
+    let orders = &rules.pack.policy.context.orders;
+    let fill = |order: &str| order.replace("{iteration}", &iteration.to_string());
+    if state.current.subloop.is_some() {
+        let is_fixer = rules.subloop().is_some_and(|subloop| subloop.fixer == *agent);
+        let order = if is_fixer { &orders.fixer } else { &orders.tester };
+        return format!("iteration: {iteration}\n\n{}\n", fill(order));
+    }
+    if *agent == FINISH_REVIEW {
+        return format!("iteration: {iteration}\n\n{}\n", fill(&orders.finish_review));
+    }
+    let Some(decision) = state.decision(rules) else { return format!("iteration: {iteration}\n") };
+    let mut out = format!("iteration: {iteration}\n\n");
+    match &decision.task {
+        Some(task) => out.push_str(task.trim_end()),
+        None => {
+            out.push_str(decision.reason.trim_end());
+            let tasks = Plan::read(plan, &rules.pack.policy.plan).map(|plan| plan.tasks);
+            let named = tasks.unwrap_or_default().into_iter();
+            for task in named.filter(|task| super::judge::names(&decision.reason, &task.id)) {
+                out.push_str(&format!("\n\n### {}: {}", task.id, task.title));
+                for field in &task.fields {
+                    out.push_str(&format!(
+                        "\n- {}: {}",
+                        field.name,
+                        field.value.replace('\n', "\n  ")
+                    ));
+                }
+            }
+        }
+    }
+    out.push('\n');
+    out
+}

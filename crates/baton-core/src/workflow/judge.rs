@@ -1,0 +1,323 @@
+//! Judging what a model said: an answer of MAIN against the rules and the plan, a report against
+//! the policy. Nothing is guessed; what is refused says exactly why.
+
+use super::{Rules, State};
+use crate::decision::{self, Decision, Moment, Next, PlanChange};
+use crate::event::{Decided, Event, ReportFacts};
+use crate::id::AgentName;
+use crate::plan::{Applied, Finality, Plan};
+use crate::policy::{Outcome, Policy, ReportRules, UNKNOWN_CLASS};
+use crate::problem::{Problem, list};
+use crate::report::{self, Expected, Report};
+use crate::text;
+
+/// What became of an answer: the event, and the plan's new text where it changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    pub event: Event,
+    pub plan: Option<String>,
+}
+
+/// MAIN's answer. `plan` is the plan's text as it stands.
+pub fn judge_decision(
+    state: &State,
+    rules: &Rules<'_>,
+    answer: &str,
+    check: bool,
+    plan: &str,
+) -> Judged {
+    let refused = |problems: &[Problem]| Judged {
+        event: Event::DecisionRefused { problem: explained(problems) },
+        plan: None,
+    };
+    let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
+    let agents = rules.pack.manifest.agent_names();
+    let decision = match decision::read(answer, &agents, moment) {
+        Ok(decision) => decision,
+        Err(problems) => return refused(&problems),
+    };
+    let newest = |agent: &AgentName| state.newest.get(agent).and_then(|(_, facts)| facts.outcome);
+    let routing = &rules.pack.policy.routing;
+    if let Err(problem) =
+        decision::check_routing(&decision.next, routing, state.last_reporter.as_ref(), newest)
+    {
+        return refused(&[problem]);
+    }
+    let applied = match planned(state, rules, &decision, plan) {
+        Ok(applied) => applied,
+        Err(problems) => return refused(&problems),
+    };
+    if let Err(problem) = tested_first(state, rules, &decision, plan) {
+        return refused(&[problem]);
+    }
+    let new = applied.as_ref().map(|applied| applied.plan.text().to_owned());
+    let after = new.as_deref().unwrap_or(plan);
+    let open = match (check, &decision.next) {
+        (true, Next::Finish) => open_points(state, rules, after, decision.overrules_review),
+        _ => Vec::new(),
+    };
+    let decided = Decided {
+        answer: answer.to_owned(),
+        plan_before: hash(plan),
+        plan_after: hash(after),
+        plan_summary: applied.as_ref().map_or(String::new(), Applied::summary),
+        plan_changes: applied.as_ref().map_or(0, |applied| applied.changes.len()),
+        open,
+    };
+    Judged { event: Event::Decided(Box::new(decided)), plan: new.filter(|new| new != plan) }
+}
+
+/// The plan after a decision; `None` where it changes nothing.
+fn planned(
+    state: &State,
+    rules: &Rules<'_>,
+    decision: &Decision,
+    plan: &str,
+) -> Result<Option<Applied>, Vec<Problem>> {
+    let policy = &rules.pack.policy;
+    let finality = finality(state, rules);
+    let old = Plan::read(plan, &policy.plan);
+    let applied = match &decision.plan {
+        PlanChange::None => return Ok(None),
+        PlanChange::Update(statements, _) => {
+            old.clone()?.updated(statements, &policy.plan, &finality)?
+        }
+        // A plan that cannot be read can still be replaced.
+        PlanChange::Replace(text) => {
+            let empty = Plan::read("", &policy.plan)?;
+            old.clone().unwrap_or(empty).replaced(text, &policy.plan, &finality)?
+        }
+    };
+    tested_before_done(state, rules, &applied)?;
+    Ok(Some(applied))
+}
+
+/// A task that needs a test is done only after a passing report of the tester named it.
+fn tested_before_done(
+    state: &State,
+    rules: &Rules<'_>,
+    applied: &Applied,
+) -> Result<(), Vec<Problem>> {
+    let policy = &rules.pack.policy;
+    let is_asked = policy.tdd_rules.as_ref().is_some_and(|rules| rules.test_required_gate);
+    let Some(subloop) = policy.subloop.as_ref().filter(|_| is_asked) else { return Ok(()) };
+    // Done is what stands last before the final status, and that one too.
+    let end: Vec<&String> = policy.plan.statuses.iter().rev().take(2).collect();
+    for change in applied.changes.iter().filter(|change| end.contains(&&change.to)) {
+        let task = applied.plan.task(&change.id);
+        let needs = task.and_then(|task| task.field("test_required")).is_some_and(is_true);
+        if needs && !state.passed.contains(&change.id) {
+            let message = format!(
+                "task `{}` may not become `{}` before a passing report of `{}` names it",
+                change.id, change.to, subloop.tester
+            );
+            return Err(vec![Problem::new("tdd-test-required", message).found(&change.id)]);
+        }
+    }
+    Ok(())
+}
+
+/// No work order to the fixer for a task that no report of the tester names.
+fn tested_first(
+    state: &State,
+    rules: &Rules<'_>,
+    decision: &Decision,
+    plan: &str,
+) -> Result<(), Problem> {
+    let policy = &rules.pack.policy;
+    let is_asked = policy.tdd_rules.as_ref().is_some_and(|rules| rules.test_first);
+    let Some(subloop) = policy.subloop.as_ref().filter(|_| is_asked) else { return Ok(()) };
+    let is_fixer = matches!(&decision.next, Next::Agent(agent) if *agent == subloop.fixer);
+    let Ok(plan) = Plan::read(plan, &policy.plan) else { return Ok(()) };
+    if !is_fixer {
+        return Ok(());
+    }
+    let order = decision.task.as_deref().unwrap_or(&decision.reason);
+    let untested = plan.tasks.iter().find(|task| {
+        task.field("test_required").is_some_and(is_true)
+            && names(order, &task.id)
+            && !state.tested.contains(&task.id)
+    });
+    match untested {
+        None => Ok(()),
+        Some(task) => {
+            let message = format!(
+                "task `{}` may not go to `{}` before a report of `{}` names it",
+                task.id, subloop.fixer, subloop.tester
+            );
+            Err(Problem::new("tdd-test-first", message)
+                .found(&task.id)
+                .expected(format!("`{}` first", subloop.tester)))
+        }
+    }
+}
+
+fn is_true(value: &str) -> bool {
+    value.trim().eq_ignore_ascii_case("true")
+}
+
+/// Why FINISH does not stand now; empty when it does.
+fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) -> Vec<String> {
+    let policy = &rules.pack.policy;
+    let mut open = Vec::new();
+    match Plan::read(plan, &policy.plan) {
+        Ok(plan) if plan.is_ready(&policy.plan) => {}
+        Ok(plan) if plan.tasks.is_empty() => open.push("the plan has no task".to_owned()),
+        Ok(plan) => {
+            let left = plan.tasks.iter().filter(|task| task.status != policy.plan.final_status);
+            let left: Vec<&str> = left.map(|task| task.id.as_str()).take(20).collect();
+            open.push(format!(
+                "not every task is `{}`: {}",
+                policy.plan.final_status,
+                left.join(", ")
+            ));
+        }
+        Err(_) => open.push("the plan cannot be read".to_owned()),
+    }
+    if let Finality::Refused(why) = finality(state, rules) {
+        open.push(why);
+    }
+    let failed = state.current.gates.iter().filter(|gate| !gate.passed);
+    open.extend(failed.map(|gate| format!("the gate `{}` failed", gate.command)));
+    open.extend(coverage_problem(state, rules));
+    let review =
+        state.current.reports.iter().rev().find(|facts| facts.agent == crate::id::FINISH_REVIEW);
+    let passed = review.is_some_and(|facts| facts.outcome == Some(Outcome::Pass));
+    if !passed && !overrules {
+        let verdict = review.and_then(|facts| facts.verdict.as_deref()).unwrap_or("no verdict");
+        open.push(format!("{} says {verdict}", crate::id::FINISH_REVIEW));
+    }
+    open
+}
+
+/// The tester's coverage, where the policy asks for one.
+fn coverage_problem(state: &State, rules: &Rules<'_>) -> Option<String> {
+    let policy = &rules.pack.policy;
+    let (tdd, subloop) = policy.tdd_rules.as_ref().zip(policy.subloop.as_ref())?;
+    let (_, newest) = state.newest.get(&subloop.tester)?;
+    too_low(newest.coverage, tdd.min_coverage)
+}
+
+fn too_low(coverage: Option<u32>, least: u32) -> Option<String> {
+    match coverage {
+        _ if least == 0 => None,
+        Some(percent) if percent >= least => None,
+        Some(percent) => Some(format!("coverage is {percent}%, below the minimum of {least}%")),
+        None => Some(format!("the coverage line is missing; the minimum is {least}%")),
+    }
+}
+
+/// The rule of the final status, by the order in which things happened.
+fn finality(state: &State, rules: &Rules<'_>) -> Finality {
+    let verifiers = &rules.pack.policy.plan.verified_by;
+    let newest = verifiers.iter().filter_map(|agent| state.newest.get(agent));
+    let Some((seq, facts)) = newest.max_by_key(|(seq, facts)| (*seq, facts.iteration)) else {
+        return Finality::Refused(format!("there is no report of {}", list(verifiers)));
+    };
+    if facts.outcome != Some(Outcome::Pass) {
+        return Finality::Refused(format!(
+            "the newest report of {} did not pass: `{}`, iteration {}",
+            list(verifiers),
+            facts.agent,
+            facts.iteration
+        ));
+    }
+    let later = state.wrote.iter().find(|(agent, wrote)| **agent != facts.agent && **wrote > *seq);
+    match later {
+        Some((agent, _)) => Finality::Refused(format!(
+            "`{}` passed in iteration {}, but `{agent}` wrote after it",
+            facts.agent, facts.iteration
+        )),
+        None => Finality::Allowed,
+    }
+}
+
+/// An agent's report; a tester's pass below the minimum of coverage does not count.
+pub fn judge_report(
+    state: &State,
+    rules: &Rules<'_>,
+    agent: &AgentName,
+    source: &str,
+    plan: &str,
+) -> Event {
+    let policy = &rules.pack.policy;
+    let expected = Expected { agent: agent.clone(), iteration: Some(state.iteration) };
+    let report = match report::read(source.as_bytes(), &policy.report_rules, &expected) {
+        Ok(report) => report,
+        Err(problems) => return Event::ReportRefused { problem: explained(&problems) },
+    };
+    let mut facts = facts_of(&report, source, policy, plan);
+    let tester = policy.subloop.as_ref().map(|subloop| &subloop.tester);
+    let passed = facts.outcome == Some(Outcome::Pass);
+    if let Some(tdd) = policy.tdd_rules.as_ref().filter(|_| passed && tester == Some(agent))
+        && let Some(why) = too_low(facts.coverage, tdd.min_coverage)
+    {
+        overturn(&mut facts, &why, &policy.report_rules);
+    }
+    Event::ReportAccepted(Box::new(facts))
+}
+
+/// What code keeps of a report that follows the rules.
+pub fn facts_of(report: &Report, source: &str, policy: &Policy, plan: &str) -> ReportFacts {
+    let tagged = report.blockers.iter().map(|blocker| match blocker.class.as_str() {
+        UNKNOWN_CLASS => text::cut(&blocker.text, 500).into_owned(),
+        class => format!("[{class}] {}", text::cut(&blocker.text, 500)),
+    });
+    let tasks = Plan::read(plan, &policy.plan).map(|plan| plan.tasks).unwrap_or_default();
+    let tasks = tasks.into_iter().map(|task| task.id).filter(|id| names(source, id));
+    ReportFacts {
+        agent: report.agent.clone(),
+        iteration: report.iteration,
+        verdict: report.verdict.as_ref().map(|verdict| verdict.word.clone()),
+        outcome: report.verdict.as_ref().map(|verdict| verdict.outcome),
+        blockers: tagged.take(20).collect(),
+        classes: report.blockers.iter().map(|blocker| blocker.class.clone()).take(20).collect(),
+        tasks: tasks.collect(),
+        coverage: coverage(report, source, policy),
+        overturned: None,
+    }
+}
+
+pub(super) fn overturn(facts: &mut ReportFacts, why: &str, rules: &ReportRules) {
+    facts.outcome = Some(Outcome::Fail);
+    facts.verdict = Some(rules.verdict_fail.first().to_owned());
+    facts.overturned = Some(why.to_owned());
+    facts.blockers = vec![why.to_owned()];
+    facts.classes = vec![rules.classify(why).unwrap_or(UNKNOWN_CLASS).to_owned()];
+}
+
+/// `coverage: 84%`, by the policy's labels.
+fn coverage(report: &Report, source: &str, policy: &Policy) -> Option<u32> {
+    let labels = policy.context.summary_fields.get(&report.agent)?.get("coverage")?;
+    let mut fence = text::Fence::default();
+    let value = text::lines(source).filter(|line| !fence.covers(*line)).find_map(|line| {
+        labels.iter().find_map(|label| text::key_line(line.text, label)).map(|key| key.value)
+    })?;
+    let digits = text::unwrapped(value).split(['%', '.', ' ']).next()?;
+    digits.parse().ok().filter(|percent| *percent <= 100)
+}
+
+/// Whether a text names a task as a word of its own: `M1-T1` is not named by `M1-T10`.
+pub(super) fn names(text: &str, id: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    !id.is_empty()
+        && text.match_indices(id).any(|(at, _)| {
+            let before = text[..at].chars().next_back();
+            let behind = text[at + id.len()..].chars().next();
+            !is_part(before) && !is_part(behind)
+        })
+}
+
+/// As the model is told.
+fn explained(problems: &[Problem]) -> String {
+    let lines = problems.iter().take(20).map(|problem| match problem.place {
+        Some(place) => format!("line {}, column {}: {problem}", place.line, place.column),
+        None => problem.to_string(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What a text is told from another by.
+fn hash(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..32].to_owned()
+}

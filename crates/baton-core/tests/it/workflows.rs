@@ -1,0 +1,745 @@
+//! The state machine: what it asks for, what it accepts, and that no sequence of events brings it
+//! where it must not be.
+
+use std::collections::BTreeMap;
+
+use baton_core::config::Config;
+use baton_core::event::{
+    Decided, Event, Limits, Record, ReportFacts, RunStarted, Spent, StageEnded, StageResult,
+    StageStarted, Stop,
+};
+use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
+use baton_core::pack::Pack;
+use baton_core::policy::{Gate, Outcome};
+use baton_core::workflow::{Do, Phase, Rules, State, goal_entry, judge_decision, judge_report};
+
+use crate::common::pack;
+
+const NOW: Timestamp = Timestamp(1_800_000_000);
+
+fn agent(name: &str) -> AgentName {
+    AgentName::new(name).unwrap()
+}
+
+/// A run that is driven by hand: every event it takes is what a driver would have journaled.
+struct Run<'a> {
+    state: State,
+    rules: Rules<'a>,
+    plan: String,
+    seen: Vec<Event>,
+}
+
+fn limits() -> Limits {
+    Limits { iterations: 50, seconds: None, tokens: None, cost: None, stage_seconds: 3_600 }
+}
+
+fn start(limits: Limits) -> RunStarted {
+    RunStarted {
+        version: 1,
+        run: RunId::new("run-1").unwrap(),
+        task: "Make it safe".to_owned(),
+        pack: "tdd".to_owned(),
+        language: "en".to_owned(),
+        rules: BTreeMap::new(),
+        first_iteration: Iteration(1),
+        limits,
+        newest: Vec::new(),
+        entry: goal_entry("Make it safe", NOW),
+    }
+}
+
+const PLAN: &str = "## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n";
+
+impl<'a> Run<'a> {
+    fn new(pack: &'a Pack, config: &'a Config) -> Run<'a> {
+        let state = State::new(&start(limits()), 1);
+        Run { state, rules: Rules { pack, config }, plan: PLAN.to_owned(), seen: Vec::new() }
+    }
+
+    fn take(&mut self, event: Event) {
+        let record = Record { seq: self.state.last_seq + 1, time: NOW, event: event.clone() };
+        if let Err(misfit) = self.state.apply(&record, &self.rules) {
+            panic!("{misfit}");
+        }
+        self.seen.push(event);
+    }
+
+    fn next(&self) -> Do {
+        self.state.next(&self.rules, NOW)
+    }
+
+    /// Everything that code does by itself.
+    fn settle(&mut self) {
+        loop {
+            match self.next() {
+                Do::Journal(event) => self.take(event),
+                Do::JudgeDecision { answer, check } => {
+                    let judged =
+                        judge_decision(&self.state, &self.rules, &answer, check, &self.plan);
+                    self.plan = judged.plan.unwrap_or_else(|| self.plan.clone());
+                    self.take(judged.event);
+                }
+                Do::JudgeReport { job, report } => {
+                    let event =
+                        judge_report(&self.state, &self.rules, &job.agent, &report, &self.plan);
+                    self.take(event);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// The stage that is due answers this.
+    fn answer(&mut self, result: StageResult) {
+        let (stage, attempt) = match self.next() {
+            Do::AskMain { stage, attempt, .. } | Do::RunAgent { stage, attempt, .. } => {
+                (stage, attempt)
+            }
+            other => panic!("no stage is due: {other:?}"),
+        };
+        let started = StageStarted { stage: stage.clone(), attempt, snapshot: None, ledger: None };
+        self.take(Event::StageStarted(Box::new(started)));
+        let spent = Spent { seconds: 5, tokens: Some(Tokens(100)), cached: None, cost: Some(7) };
+        let ended =
+            StageEnded { stage, attempt, result, spent, changed: Vec::new(), snapshot: None };
+        self.take(Event::StageEnded(Box::new(ended)));
+        self.settle();
+    }
+
+    fn says(&mut self, text: &str) {
+        self.answer(StageResult::Answer(text.to_owned()));
+    }
+
+    fn decides(&mut self, next: &str, plan: &str) {
+        let plan = if plan.is_empty() { "null".to_owned() } else { format!("{plan:?}") };
+        self.says(&format!(
+            r#"{{"next_agent":"{next}","reason":"because","dev_plan":{plan},"finish_review_override":null,"task":"do it"}}"#
+        ));
+    }
+
+    fn reports(&mut self, verdict: &str, blockers: &str) {
+        let iteration = self.state.iteration;
+        self.says(&format!(
+            "iteration: {iteration}\nverdict: {verdict}\nblockers: {blockers}\ncoverage: 91%\nM1-T1\n"
+        ));
+    }
+
+    fn gate(&mut self, passed: bool) {
+        let Do::RunGate { index, gate } = self.next() else {
+            panic!("no gate is due: {:?}", self.next())
+        };
+        self.take(Event::GateStarted { index, command: gate.run.clone() });
+        let output = if passed { "" } else { "1 test failed" }.to_owned();
+        self.take(Event::GateEnded { index, command: gate.run, passed, output, seconds: 1 });
+        self.settle();
+    }
+
+    fn due(&self) -> String {
+        match self.next() {
+            Do::AskMain { stage, error, .. } => {
+                format!("{}{}", stage.name, if error.is_some() { " again" } else { "" })
+            }
+            Do::RunAgent { stage, job, .. } => {
+                let sub = stage.subloop.map_or(String::new(), |number| format!(" sub {number}"));
+                format!("{}{sub}{}", stage.name, if job.error.is_some() { " again" } else { "" })
+            }
+            Do::RunGate { gate, .. } => format!("gate {}", gate.run),
+            Do::Wait { question, .. } => format!("wait: {}", question.title),
+            Do::Recover { stage, .. } => format!("recover {stage}"),
+            Do::Halt => match &self.state.stopped {
+                Some(stop) => format!("stopped: {}", stop.why()),
+                None => "ended".to_owned(),
+            },
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// The entries written so far.
+    fn history(&self) -> String {
+        let entries = self.seen.iter().filter_map(|event| match event {
+            Event::IterationEnded { entry } | Event::Finished { entry } => Some(entry.as_str()),
+            _ => None,
+        });
+        entries.collect()
+    }
+}
+
+fn rules() -> (Pack, Config) {
+    (pack("tdd", "en"), Config::default())
+}
+
+#[test]
+fn a_whole_run_from_a_failing_test_to_finish() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    assert_eq!(run.due(), "MAIN");
+    run.decides("TEST", "update M1-T1 status to IN_PROGRESS");
+    assert_eq!(run.due(), "TEST");
+    run.reports("FAIL", "[impl] overflow in add()");
+    assert_eq!(run.due(), "DEV sub 1");
+    run.reports("PASS", "none");
+    assert_eq!(run.due(), "TEST sub 1");
+    run.reports("PASS", "none");
+    assert_eq!(run.due(), "MAIN");
+    run.decides("REVIEW", "");
+    run.reports("PASS", "none");
+    run.decides("FINISH", "update M1-T1 status to VERIFIED");
+    assert_eq!(run.due(), "FINISH_REVIEW");
+    run.reports("PASS", "none");
+    assert_eq!(run.due(), "FINISH_CHECK");
+    run.decides("FINISH", "");
+    assert_eq!(run.due(), "ended");
+    assert_eq!(run.state.phase, Phase::Ended);
+    insta::assert_snapshot!(run.history());
+}
+
+#[test]
+fn the_subloop_is_entered_and_left_for_each_reason() {
+    let (pack, config) = rules();
+    let entered = |verdict: &str, blockers: &str| {
+        let mut run = Run::new(&pack, &config);
+        run.decides("TEST", "");
+        run.reports(verdict, blockers);
+        run.due()
+    };
+    assert_eq!(entered("FAIL", "[impl] overflow"), "DEV sub 1");
+    assert_eq!(entered("FAIL", "assertion failed in add()"), "DEV sub 1", "by the word lists");
+    for (verdict, blockers) in [
+        ("PASS", "none"),
+        ("BLOCKED", "[impl] overflow"),
+        ("FAIL", "[test] missing"),
+        ("FAIL", "odd"),
+    ] {
+        assert_eq!(entered(verdict, blockers), "MAIN", "{verdict} {blockers}");
+    }
+    // Passing at the first, second and third, and never.
+    for passes_at in 1..=4 {
+        let mut run = Run::new(&pack, &config);
+        run.decides("TEST", "");
+        run.reports("FAIL", "[impl] overflow");
+        for number in 1..=3 {
+            assert_eq!(run.due(), format!("DEV sub {number}"));
+            run.reports("PASS", "none");
+            assert_eq!(run.due(), format!("TEST sub {number}"));
+            match number == passes_at {
+                true => run.reports("PASS", "none"),
+                false => run.reports("FAIL", &format!("[impl] overflow {number}")),
+            }
+            if number == passes_at {
+                break;
+            }
+        }
+        assert_eq!(run.due(), "MAIN");
+        let (success, count) = (passes_at <= 3, passes_at.min(3));
+        let line = format!(
+            "subloop: success={success} final_test_verdict={} iterations={count}",
+            if success { "PASS" } else { "FAIL" }
+        );
+        assert!(run.history().contains(&line), "{}", run.history());
+    }
+    // Timeout, error, and a failure that is not the fixer's.
+    for (result, condition) in [
+        (StageResult::TimedOut("600 s".to_owned()), "timeout"),
+        (StageResult::Failed("exit 1".to_owned()), "executor_error"),
+    ] {
+        let mut run = Run::new(&pack, &config);
+        run.decides("TEST", "");
+        run.reports("FAIL", "[impl] overflow");
+        run.answer(result);
+        assert_eq!(run.due(), "MAIN");
+        let end = run.seen.iter().find_map(|event| match event {
+            Event::SubloopEnded(end) => Some(serde_json::to_value(end.exit_condition).unwrap()),
+            _ => None,
+        });
+        assert_eq!(end, Some(condition.into()));
+    }
+    let off = Config {
+        features: baton_core::config::Features { subloop: false, ..Default::default() },
+        ..Config::default()
+    };
+    let mut run = Run::new(&pack, &off);
+    run.decides("TEST", "");
+    run.reports("FAIL", "[impl] overflow");
+    assert_eq!(run.due(), "MAIN", "switched off");
+}
+
+#[test]
+fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    run.says("Sure! Here is my decision.");
+    assert_eq!(run.due(), "MAIN again");
+    run.decides("TEST", "");
+    run.says("iteration: 1\nverdict: GREAT\n");
+    assert_eq!(run.due(), "TEST again");
+    run.says("iteration: 9\nverdict: PASS\nblockers: none\n");
+    assert!(run.due().starts_with("stopped: "), "{}", run.due());
+    run.take(Event::Resumed { limits: limits() });
+    assert_eq!(run.due(), "TEST again", "it may try again, and sees its error");
+    run.reports("PASS", "none");
+    assert_eq!(run.due(), "MAIN");
+    let never =
+        Config { report: baton_core::config::Correction { retries: 0 }, ..Config::default() };
+    let mut run = Run::new(&pack, &never);
+    run.decides("TEST", "");
+    run.says("nothing");
+    assert!(run.due().starts_with("stopped: "));
+}
+
+fn gated(on: &str) -> Pack {
+    let mut pack = pack("tdd", "en");
+    pack.policy.gates = vec![Gate { on: agent(on), run: "cargo test".to_owned(), timeout: 60 }];
+    pack
+}
+
+#[test]
+fn a_pass_with_a_failing_gate_is_overturned() {
+    let (pack, config) = (gated("TEST"), Config::default());
+    let mut run = Run::new(&pack, &config);
+    run.decides("TEST", "");
+    run.reports("PASS", "none");
+    assert_eq!(run.due(), "gate cargo test");
+    run.gate(false);
+    let (_, facts) = &run.state.newest["TEST"];
+    assert_eq!((facts.outcome, facts.verdict.as_deref()), (Some(Outcome::Fail), Some("FAIL")));
+    assert!(
+        run.history().contains("verdict: TEST FAIL (overturned: the gate `cargo test` failed)"),
+        "{}",
+        run.history()
+    );
+    run.decides("TEST", "");
+    run.reports("PASS", "none");
+    run.gate(true);
+    assert_eq!(run.state.newest["TEST"].1.outcome, Some(Outcome::Pass));
+    assert_eq!(run.due(), "MAIN");
+}
+
+#[test]
+fn a_pass_below_the_minimum_of_coverage_is_none() {
+    let (pack, config) = rules();
+    for (line, counts) in [
+        ("coverage: 80%", true),
+        ("coverage: 79.9%", false),
+        ("", false),
+        ("coverage: unknown", false),
+    ] {
+        let mut run = Run::new(&pack, &config);
+        run.decides("TEST", "");
+        run.says(&format!("iteration: 1\nverdict: PASS\nblockers: none\n{line}\n"));
+        assert_eq!(run.state.newest["TEST"].1.overturned.is_none(), counts, "{line}");
+    }
+}
+
+/// Brings a run to FINISH_CHECK.
+fn to_check<'a>(pack: &'a Pack, config: &'a Config, review: &str, plan: &str) -> Run<'a> {
+    let mut run = Run::new(pack, config);
+    run.decides("TEST", "");
+    run.reports("PASS", "none");
+    run.decides("FINISH", plan);
+    let blockers = if review == "PASS" { "none" } else { "[impl] it is not done" };
+    run.reports(review, blockers);
+    run
+}
+
+const VERIFIED: &str = "update M1-T1 status to VERIFIED";
+
+#[test]
+fn finish_stands_only_if_plan_gates_and_review_agree() {
+    let (pack, config) = rules();
+    let mut good = to_check(&pack, &config, "PASS", VERIFIED);
+    good.decides("FINISH", "");
+    assert_eq!(good.due(), "ended");
+
+    let mut unready = to_check(&pack, &config, "PASS", "");
+    unready.decides("FINISH", "");
+    assert_eq!(unready.due(), "MAIN", "the work goes on");
+    assert!(
+        unready
+            .history()
+            .contains("finish: FINISH does not stand: not every task is `VERIFIED`: M1-T1")
+    );
+
+    let mut failed = to_check(&pack, &config, "FAIL", VERIFIED);
+    failed.decides("FINISH", "");
+    assert_eq!(failed.due(), "MAIN");
+    assert!(failed.history().contains("FINISH_REVIEW says FAIL"));
+
+    let ignore = r#"{"next_agent":"FINISH","reason":"it is wrong","dev_plan":null,"finish_review_override":"ignore"}"#;
+    let mut overruled = to_check(&pack, &config, "FAIL", VERIFIED);
+    overruled.says(ignore);
+    assert_eq!(overruled.due(), "ended");
+
+    let gated = gated("FINISH");
+    let mut gate = to_check(&gated, &config, "PASS", VERIFIED);
+    assert_eq!(gate.due(), "gate cargo test");
+    gate.gate(false);
+    gate.says(ignore);
+    assert_eq!(gate.due(), "MAIN", "an override does not reach a gate");
+    assert!(gate.history().contains("the gate `cargo test` failed"));
+}
+
+#[test]
+fn finish_check_may_send_somebody_to_work_at_once() {
+    let (pack, config) = rules();
+    let mut run = to_check(&pack, &config, "FAIL", "");
+    run.decides("DEV", "");
+    assert_eq!((run.due().as_str(), run.state.iteration), ("DEV", Iteration(3)));
+    assert!(run.history().contains("finish: the work goes on"), "{}", run.history());
+}
+
+#[test]
+fn a_pass_counts_only_if_nobody_wrote_after_it() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    run.decides("TEST", "");
+    run.reports("PASS", "none");
+    run.decides("DEV", "");
+    run.reports("PASS", "none");
+    run.decides("REVIEW", VERIFIED);
+    assert_eq!(run.due(), "MAIN again");
+    let Do::AskMain { error, .. } = run.next() else { panic!() };
+    assert!(error.unwrap().contains("`DEV` wrote after it"));
+}
+
+#[test]
+fn tests_come_first_where_the_plan_asks_for_them() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    run.plan = PLAN.replace("- status: TODO", "- status: TODO\n- test_required: true");
+    let to_dev =
+        r#"{"next_agent":"DEV","reason":"M1-T1","dev_plan":null,"finish_review_override":null}"#;
+    run.says(to_dev);
+    let Do::AskMain { error, .. } = run.next() else { panic!() };
+    assert!(error.unwrap().contains("may not go to `DEV` before a report of `TEST` names it"));
+    run.decides("TEST", "");
+    run.reports("FAIL", "[test] wrong");
+    run.says(to_dev);
+    assert_eq!(run.due(), "DEV");
+    run.reports("PASS", "none");
+    run.decides("TEST", "update M1-T1 status to DONE");
+    assert_eq!(run.due(), "MAIN again", "done only after a pass that names it");
+}
+
+#[test]
+fn a_person_is_asked_and_the_answer_is_bound_to_the_question() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    run.says(r#"{"next_agent":"USER","reason":"which?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":null}}"#);
+    assert_eq!(run.due(), "wait: Which way?");
+    let Do::Wait { asked_seq, .. } = run.next() else { panic!() };
+    let answer = |asked_seq: u64, option: &str| Event::Answered {
+        asked_seq,
+        option_id: option.to_owned(),
+        comment: "as you like".to_owned(),
+        entry: None,
+    };
+    let refused = |event: Event| {
+        let record = Record { seq: run.state.last_seq + 1, time: NOW, event };
+        run.state.clone().apply(&record, &run.rules).is_err()
+    };
+    assert!(refused(answer(asked_seq + 1, "a")), "of another question");
+    assert!(refused(answer(asked_seq, "yes")), "no such option");
+    run.take(answer(asked_seq, "b"));
+    run.settle();
+    assert_eq!(run.due(), "MAIN");
+    let record = Record { seq: run.state.last_seq + 1, time: NOW, event: answer(asked_seq, "b") };
+    assert!(run.state.apply(&record, &run.rules).is_err(), "answered twice");
+    insta::assert_snapshot!(run.history());
+}
+
+#[test]
+fn what_only_a_person_can_settle_is_asked() {
+    let (pack, config) = rules();
+    let mut env = Run::new(&pack, &config);
+    env.decides("TEST", "");
+    env.reports("BLOCKED", "[env] no compiler");
+    assert_eq!(env.due(), "wait: Only a person can resolve this");
+
+    let mut same = Run::new(&pack, &config);
+    for number in 1..=3 {
+        same.decides("TEST", &format!("set M1-T1 evidence: try {number}"));
+        same.reports("FAIL", "[test] flaky");
+    }
+    assert_eq!(same.due(), "wait: The same blocker again");
+
+    let mut idle = Run::new(&pack, &config);
+    for number in 1..=5 {
+        idle.decides("DEV", "");
+        idle.reports("FAIL", &format!("[spec] unclear {number}"));
+    }
+    assert_eq!(idle.due(), "wait: No progress");
+
+    let mut finish = Run::new(&pack, &config);
+    for number in 1..=3 {
+        finish.decides("FINISH", &format!("set M1-T1 evidence: try {number}"));
+        finish.reports("FAIL", &format!("[impl] not done {number}"));
+        finish.decides("FINISH", "");
+    }
+    assert_eq!(finish.due(), "wait: The run cannot be finished");
+    let Do::Wait { asked_seq, .. } = finish.next() else { panic!() };
+    let stop = Event::Answered {
+        asked_seq,
+        option_id: "stop".to_owned(),
+        comment: String::new(),
+        entry: None,
+    };
+    finish.take(stop);
+    assert_eq!(finish.due(), "stopped: the person chose to stop");
+}
+
+#[test]
+fn the_same_twice_running_is_a_loop() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    for _ in 0..2 {
+        run.decides("DEV", "");
+        run.reports("FAIL", "[spec] unclear");
+    }
+    assert!(matches!(run.state.stopped, Some(Stop::Loop(_))), "{}", run.due());
+    let mut other = Run::new(&pack, &config);
+    for number in 0..2 {
+        other.decides("DEV", "");
+        other.reports("FAIL", &format!("[spec] unclear {number}"));
+    }
+    assert_eq!(other.due(), "MAIN", "another blocker is another outcome");
+}
+
+#[test]
+fn budgets_stop_what_would_exceed_them() {
+    let (pack, config) = rules();
+    let with = |limits: Limits| {
+        let mut run = Run::new(&pack, &config);
+        run.state.limits = limits;
+        let mut stages = 0;
+        while !run.due().starts_with("stopped") && stages < 30 {
+            stages += 1;
+            match run.due().as_str() {
+                "MAIN" => run.decides("TEST", &format!("set M1-T1 evidence: {stages}")),
+                _ => run.reports("FAIL", &format!("[test] wrong {stages}")),
+            }
+        }
+        (run.due(), stages)
+    };
+    let (why, stages) = with(Limits { iterations: 2, ..limits() });
+    assert_eq!((why.as_str(), stages), ("stopped: all 2 iterations of the run are used up", 4));
+    let (why, stages) = with(Limits { tokens: Some(Tokens(300)), ..limits() });
+    assert_eq!((why.as_str(), stages), ("stopped: the budget of tokens is used up: 300 of 300", 3));
+    let (why, stages) = with(Limits { cost: Some(20), ..limits() });
+    assert_eq!(
+        (why.as_str(), stages),
+        ("stopped: the budget of nano-dollars is used up: 21 of 20", 3)
+    );
+    let (why, _) = with(Limits { seconds: Some(9), ..limits() });
+    assert_eq!(why, "stopped: the budget of seconds is used up: 10 of 9");
+    let run = Run::new(&pack, &config);
+    let mut state = run.state.clone();
+    state.limits.tokens = Some(Tokens(1_000));
+    assert!(state.would_exceed(1_001).is_some() && state.would_exceed(1_000).is_none());
+    state.totals.unknown_costs = 1;
+    state.limits.cost = Some(1_000_000);
+    assert!(
+        state.would_exceed(0).unwrap().why().contains("unknown"),
+        "an unknown cost is not zero"
+    );
+}
+
+/// Every kind of event, for a state to take or refuse.
+fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
+    let stage = match run.next() {
+        Do::AskMain { stage, .. } | Do::RunAgent { stage, .. } | Do::Recover { stage, .. } => stage,
+        Do::JudgeReport { job, .. } => baton_core::event::StageId {
+            iteration: run.state.iteration,
+            name: job.agent,
+            subloop: job.subloop,
+        },
+        _ => baton_core::event::StageId {
+            iteration: run.state.iteration,
+            name: agent("MAIN"),
+            subloop: None,
+        },
+    };
+    let attempt = if random.one_of(8) == 0 { Attempt(9) } else { run.state.attempt };
+    let spent = Spent { seconds: 1, tokens: Some(Tokens(10)), cached: None, cost: Some(1) };
+    let facts = ReportFacts {
+        agent: stage.name.clone(),
+        iteration: run.state.iteration,
+        verdict: Some("FAIL".to_owned()),
+        outcome: Some([Outcome::Pass, Outcome::Fail, Outcome::Blocked][random.one_of(3)]),
+        blockers: vec![format!("b{}", random.one_of(4))],
+        classes: vec![["impl", "test", "env", "unknown"][random.one_of(4)].to_owned()],
+        tasks: Vec::new(),
+        coverage: None,
+        overturned: None,
+    };
+    let next = ["TEST", "DEV", "REVIEW", "FINISH", "NOBODY"][random.one_of(5)];
+    let decided = Decided {
+        answer: format!(
+            r#"{{"next_agent":"{next}","reason":"r","dev_plan":null,"finish_review_override":null,"task":"t{}"}}"#,
+            random.one_of(9)
+        ),
+        plan_before: "a".to_owned(),
+        plan_after: format!("{}", random.one_of(3)),
+        plan_summary: String::new(),
+        plan_changes: 0,
+        open: if random.one_of(2) == 0 { vec!["open".to_owned()] } else { Vec::new() },
+    };
+    let result = match random.one_of(5) {
+        0 => StageResult::Failed("x".to_owned()),
+        1 => StageResult::TimedOut("x".to_owned()),
+        2 => StageResult::Trespassed(vec!["plan".to_owned()]),
+        _ => StageResult::Answer("x".to_owned()),
+    };
+    match random.one_of(16) {
+        0 => Event::StageStarted(Box::new(StageStarted {
+            stage,
+            attempt,
+            snapshot: None,
+            ledger: None,
+        })),
+        1 => Event::StageEnded(Box::new(StageEnded {
+            stage,
+            attempt,
+            result,
+            spent,
+            changed: Vec::new(),
+            snapshot: None,
+        })),
+        2 => Event::StageLost { stage, attempt, restored: true },
+        3 => Event::DecisionRefused { problem: "p".to_owned() },
+        4 => Event::Decided(Box::new(decided)),
+        5 => Event::ReportRefused { problem: "p".to_owned() },
+        6 => Event::ReportAccepted(Box::new(facts)),
+        7 => Event::GateStarted { index: 0, command: "g".to_owned() },
+        8 => Event::GateEnded {
+            index: 0,
+            command: "g".to_owned(),
+            passed: random.one_of(2) == 0,
+            output: String::new(),
+            seconds: 0,
+        },
+        9 => Event::SubloopEntered { reason: "r".to_owned() },
+        10 => Event::IterationEnded { entry: String::new() },
+        11 => Event::Finished { entry: String::new() },
+        12 => Event::Answered {
+            asked_seq: run.state.last_seq,
+            option_id: ["go_on", "stop"][random.one_of(2)].to_owned(),
+            comment: String::new(),
+            entry: None,
+        },
+        13 => Event::Adopted { files: Vec::new() },
+        14 => Event::Stopped { why: Stop::Person("p".to_owned()) },
+        _ => Event::Resumed { limits: run.state.limits },
+    }
+}
+
+/// Small and the same everywhere.
+struct Rng(u64);
+
+impl Rng {
+    fn one_of(&mut self, count: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % count as u64) as usize
+    }
+}
+
+/// A million with `BATON_WALK_EVENTS=1000000`.
+#[test]
+fn a_random_walk_never_reaches_an_illegal_state() {
+    let wanted: u64 =
+        std::env::var("BATON_WALK_EVENTS").map_or(60_000, |text| text.parse().unwrap());
+    let (pack, config) = (gated("TEST"), Config::default());
+    let mut random = Rng(0x2545_f491_4f6c_dd1d);
+    let (mut taken, mut refused, mut ended, mut parked) = (0_u64, 0_u64, 0_u64, 0_u64);
+    while taken + refused < wanted {
+        let mut run = Run::new(&pack, &config);
+        run.state.limits = Limits { iterations: 6, tokens: Some(Tokens(400)), ..limits() };
+        let mut running = false;
+        for _ in 0..400 {
+            let before = run.state.clone();
+            // Mostly what fits, at times anything at all.
+            let seq = run.state.last_seq + 1;
+            let event = match run.next() {
+                Do::Journal(event) if random.one_of(3) > 0 => event,
+                _ if random.one_of(4) == 0 => any_event(&run, &mut random),
+                _ => {
+                    let mut events = (0..60).map(|_| any_event(&run, &mut random));
+                    let fits = |event: &Event| {
+                        let record = Record { seq, time: NOW, event: event.clone() };
+                        run.state.clone().apply(&record, &run.rules).is_ok()
+                    };
+                    let Some(event) = events.find(fits) else { continue };
+                    event
+                }
+            };
+            // A driver starts a stage only when it is told to: this is where budgets are kept.
+            let may_start = matches!(run.next(), Do::AskMain { .. } | Do::RunAgent { .. });
+            if matches!(event, Event::StageStarted(_)) && !may_start {
+                continue;
+            }
+            let record = Record { seq, time: NOW, event };
+            match run.state.apply(&record, &run.rules) {
+                Ok(()) => taken += 1,
+                Err(_) => {
+                    refused += 1;
+                    assert_eq!(run.state, before, "a refused event changed something");
+                    continue;
+                }
+            }
+            let is_running = matches!(run.state.phase, Phase::Running { .. });
+            let started = matches!(record.event, Event::StageStarted(_));
+            assert!(!(running && started), "two stages at once");
+            assert_eq!(started, is_running && !running, "{:?}", record.event);
+            running = is_running;
+            let state = &run.state;
+            assert!(state.totals.iterations <= 6, "the budget of iterations");
+            // What was under way when the budget ran out is counted, and nothing starts after it.
+            assert!(state.totals.tokens <= 410, "{}", state.totals.tokens);
+            assert!(state.current.subloop.as_ref().is_none_or(|sub| sub.number <= 3));
+            let written = serde_json::to_string(state).unwrap();
+            assert_eq!(&serde_json::from_str::<State>(&written).unwrap(), state);
+            match run.next() {
+                Do::Halt if state.phase == Phase::Ended => {
+                    ended += 1;
+                    break;
+                }
+                Do::Wait { .. } => parked += 1,
+                _ => {}
+            }
+        }
+    }
+    assert!(ended > 20 && parked > 20 && refused > 1_000, "{taken} {refused} {ended} {parked}");
+}
+
+/// With a driver that answers at random but within the protocol, every run comes to an end, a stop
+/// or a person.
+#[test]
+fn every_run_ends_or_parks() {
+    let (pack, config) = rules();
+    let mut random = Rng(7);
+    for _ in 0..300 {
+        let mut run = Run::new(&pack, &config);
+        run.state.limits = Limits { iterations: 20, ..limits() };
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            assert!(steps < 400, "it goes on for ever");
+            match run.next() {
+                Do::AskMain { .. } => {
+                    let next = ["TEST", "DEV", "REVIEW", "FINISH"][random.one_of(4)];
+                    run.decides(next, &format!("set M1-T1 evidence: {steps}"));
+                }
+                Do::RunAgent { .. } => match random.one_of(6) {
+                    0 => run.reports("PASS", "none"),
+                    1 => run.reports("BLOCKED", &format!("[spec] unclear {steps}")),
+                    2 => run.answer(StageResult::Failed(format!("exit {steps}"))),
+                    3 => run.says("no report"),
+                    _ => run.reports("FAIL", &format!("[impl] wrong {steps}")),
+                },
+                Do::Halt | Do::Wait { .. } => break,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
