@@ -335,6 +335,14 @@ fn unified(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The lines under a heading as a prompt carries them: without escapes and invisible marks, and still
+/// nothing in them can pose as a heading.
+pub fn stripped_body(placed: &Placed<'_>) -> String {
+    let body = text::stripped(after_first_line(placed.source)).into_owned();
+    let lines = body.trim_end().split('\n').map(escape);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// A line of free text that begins like one of our headings gets a backslash, as in Markdown.
 fn escape(line: &str) -> Cow<'_, str> {
     if line.trim_start_matches('\\').starts_with("## ") {

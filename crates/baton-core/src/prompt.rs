@@ -33,8 +33,17 @@ pub struct Filed {
     pub agent: AgentName,
     pub path: String,
     pub summary: Summary,
-    /// The file, or why it is not here.
-    pub whole: Result<String, String>,
+    pub whole: Whole,
+}
+
+/// The text of a report's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whole {
+    Text(String),
+    /// Nobody needs it.
+    NotRead,
+    /// It is there and cannot be read; what is known of it is its last summary.
+    Unreadable(String),
 }
 
 /// Everything a prompt may be made of, except the history.
@@ -229,8 +238,11 @@ impl<'a> Draft<'a> {
             self.sections.push(Section::answer(&answer, &self.material.history_path));
         }
         self.step_down(limit.0 * 4 / 5, Level::Summary, None);
-        if self.total() > limit.0 * 4 / 5 && window.recent_iterations.len() > 3 {
+        if self.total() > limit.0 * 4 / 5 && !window.text.is_empty() {
             ask.last = Last::Exactly(3);
+            let others = self.total() - self.sections[history].tokens.0;
+            let room = (limit.0 * 4 / 5).saturating_sub(others).max(800);
+            ask.max_tokens = ask.max_tokens.map(|most| Tokens(most.0.min(room)));
             window = log.window(&ask);
             self.sections[history] = Section::history(&window, &self.material.history_path);
             self.steps.push("the history window shrank to the last 3 iterations".to_owned());
@@ -369,12 +381,14 @@ impl<'a> Draft<'a> {
 
     /// Lowers reports that stand higher, the largest first, until the prompt has this size.
     fn step_down(&mut self, size: u64, to: Level, except: Option<usize>) {
+        let mut tried: Vec<usize> = except.into_iter().collect();
         while self.total() > size && self.material.config.features.levels {
             let higher = self.sections.iter().enumerate().filter(|(index, section)| {
-                Some(*index) != except && section.level.is_some_and(|level| level > to)
+                !tried.contains(index) && section.level.is_some_and(|level| level > to)
             });
             let largest = higher.max_by_key(|(_, section)| section.tokens).map(|(index, _)| index);
             let Some(index) = largest else { break };
+            tried.push(index);
             self.lower(index, to);
         }
     }
@@ -387,7 +401,12 @@ impl<'a> Draft<'a> {
         let why = self.sections[index].why.clone();
         let before = self.sections[index].tokens;
         let mut lowered = self.report(filed, to, &why);
-        lowered.cut = Some(format!("stepped down to level {}, from {before} tokens", u8::from(to)));
+        // The summary of a report of three lines is longer than the report.
+        if lowered.tokens >= before {
+            return;
+        }
+        let step = format!("stepped down to level {}, from {before} tokens", u8::from(to));
+        lowered.cut = Some(lowered.cut.map_or(step.clone(), |cut| format!("{cut}; {step}")));
         self.steps.push(format!("{} stepped down to level {}", lowered.name, u8::from(to)));
         self.sections[index] = lowered;
     }

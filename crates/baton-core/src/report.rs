@@ -132,6 +132,69 @@ pub fn read(
     }
 }
 
+/// What the control lines seem to say, for a summary: the same look as `read`, without its judgement.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Glance {
+    pub iteration: Option<Iteration>,
+    pub verdict: Option<String>,
+    /// Each with its class tag; none where the line says that there are none.
+    pub blockers: Option<Vec<String>>,
+}
+
+/// Looks at the beginning of a report. A line that only comes near to a key line counts where there
+/// is no exact one, and never out of a quotation, a table or a fence.
+pub fn glance(source: &str, rules: &ReportRules, agent: &AgentName) -> Glance {
+    let mut scan = Scan::new(rules, rules.applies_to(agent.as_str()));
+    for line in text::lines(source) {
+        scan.line(line);
+    }
+    let value = |index: usize| -> Option<&str> {
+        let slot: &Slot<'_> = &scan.slots[index];
+        let near = || {
+            let (line, is_fenced) = slot.almost.filter(|(_, is_fenced)| !is_fenced)?;
+            let is_quoted = is_fenced || line.text.trim_start().starts_with(['>', '|']);
+            let (label, value) = line.text.split_once([':', '：', '='])?;
+            let letters = |text: &str| -> String {
+                text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+            };
+            let is_it = letters(label) == letters(scan.prefixes[index]);
+            (is_it && !is_quoted).then(|| value.trim_matches(['*', ' ', '\t']))
+        };
+        slot.first.as_ref().map(|found| found.value).or_else(near)
+    };
+    let items = || -> Vec<String> {
+        scan.items.iter().filter_map(|item| tagged(&item.text, rules)).collect()
+    };
+    let blockers = match value(BLOCKERS) {
+        Some("") if scan.items.is_empty() => None,
+        Some("") => Some(items()),
+        Some(value) => Some(tagged(value, rules).into_iter().collect()),
+        None => None,
+    };
+    Glance {
+        iteration: value(ITERATION)
+            .and_then(|word| text::unwrapped(word).parse().ok())
+            .map(Iteration),
+        verdict: value(VERDICT)
+            .map(text::unwrapped)
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned),
+        blockers,
+    }
+}
+
+/// A blocker with its class before it; `None` for the clear value.
+fn tagged(raw: &str, rules: &ReportRules) -> Option<String> {
+    let (tag, text) = split_tag(raw, rules);
+    if tag.is_none() && rules.blocker_clear_value.contains(text::unwrapped(text)) {
+        return None;
+    }
+    match tag.or_else(|| rules.classify(text)) {
+        Some(class) => Some(format!("[{class}] {text}")),
+        None => Some(text.to_owned()),
+    }
+}
+
 /// The shortest text that reads back as this report.
 pub fn render(report: &Report, rules: &ReportRules) -> String {
     let mut out = format!("{ITERATION_PREFIX} {}\n", report.iteration);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentName, Iteration, Timestamp};
 use crate::policy::{ITERATION_PREFIX, Policy, ReportRules};
+use crate::report::{self, Glance};
 use crate::text::{self, Fence};
 
 /// A summary is made of the first lines of a report, and of at most so many bytes of it.
@@ -104,7 +105,8 @@ impl Summary {
                 scan.line(line.text);
             }
         }
-        let mut summary = scan.summary(agent, timestamp);
+        let glance = report::glance(&source, &policy.report_rules, agent);
+        let mut summary = scan.summary(agent, glance, timestamp);
         if summary.says_nothing() {
             let lines = text::lines(&source).take(HEAD_LINES);
             summary.head = lines.map(|line| clean(line.text, LINE)).collect();
@@ -229,9 +231,8 @@ fn clean(raw: &str, max: usize) -> String {
 /// What a label leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
-    Iteration,
-    Verdict,
-    Blockers,
+    /// A line that control depends on: read elsewhere, but it ends a list.
+    Control,
     KeyChanges,
     Evidence,
     Field(usize),
@@ -245,21 +246,26 @@ struct Label<'a> {
     is_said: bool,
 }
 
-/// One pass over the first lines.
+/// What the lines that follow belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    /// Everything up to the next heading.
+    Section(Slot),
+    /// The items under a key line.
+    List(Slot),
+}
+
+/// One pass over the first lines, for what only prompts depend on.
 struct Scan<'a> {
-    rules: &'a ReportRules,
     labels: Vec<Label<'a>>,
     headings: Vec<Label<'a>>,
     names: Vec<&'a str>,
     applies: bool,
-    iteration: Option<Iteration>,
-    verdict: Option<String>,
-    blockers: Option<Vec<String>>,
     key_changes: Vec<String>,
     evidence: Vec<String>,
     fields: Vec<Vec<String>>,
-    /// What the lines that follow belong to, and whether it is a section under a heading.
-    open: Option<(Slot, bool)>,
+    open: Option<Open>,
+    after_blank: bool,
     /// Where there is no section of evidence, the first sentence will do.
     first_prose: Option<String>,
 }
@@ -268,10 +274,11 @@ impl<'a> Scan<'a> {
     fn new(agent: &AgentName, policy: &'a Policy) -> Scan<'a> {
         let rules = &policy.report_rules;
         let context = &policy.context;
+        let control = |text: &'a str| Label { text, slot: Slot::Control, is_said: false };
         let mut labels = vec![
-            Label { text: ITERATION_PREFIX, slot: Slot::Iteration, is_said: false },
-            Label { text: &rules.verdict_prefix, slot: Slot::Verdict, is_said: false },
-            Label { text: &rules.blocker_prefix, slot: Slot::Blockers, is_said: false },
+            control(ITERATION_PREFIX),
+            control(&rules.verdict_prefix),
+            control(&rules.blocker_prefix),
         ];
         let heading = |slot: Slot| move |text: &'a String| Label { text, slot, is_said: false };
         let mut headings: Vec<Label<'a>> =
@@ -287,28 +294,25 @@ impl<'a> Scan<'a> {
             headings.extend(all.iter().map(label));
         }
         Scan {
-            rules,
             labels,
             headings,
             applies: rules.applies_to(agent.as_str()),
-            iteration: None,
-            verdict: None,
-            blockers: None,
             key_changes: Vec::new(),
             evidence: Vec::new(),
             fields: vec![Vec::new(); names.len()],
             names,
             open: None,
+            after_blank: false,
             first_prose: None,
         }
     }
 
     fn line(&mut self, line: &str) {
         if line.trim().is_empty() {
-            // A list under a key line ends with its paragraph; a section with the next heading.
-            self.open = self.open.filter(|(_, is_section)| *is_section);
+            self.after_blank = true;
             return;
         }
+        let after_blank = std::mem::take(&mut self.after_blank);
         if let Some(heading) = text::heading(line) {
             return self.heading(heading);
         }
@@ -317,15 +321,20 @@ impl<'a> Scan<'a> {
         }
         let item = text::list_item(line).map(|(_, body)| body);
         match (self.open, item) {
-            (Some((slot, _)), Some(body)) => self.add(slot, body),
-            (Some((slot, true)), None) => self.add(slot, line),
-            (Some((_, false)), None) if text::indent(line) > 0 => {}
-            (Some((_, false)), None) => self.open = None,
-            (None, None) if self.first_prose.is_none() => {
+            (Some(Open::Section(slot) | Open::List(slot)), Some(body)) => self.add(slot, body),
+            (Some(Open::Section(slot)), None) => self.add(slot, line),
+            (Some(Open::List(_)), None) if text::indent(line) > 0 && !after_blank => {}
+            (Some(Open::List(_)), None) => self.open = None,
+            (None, None) if self.first_prose.is_none() && !self.is_almost_control(line) => {
                 self.first_prose = Some(clean(line, EVIDENCE));
             }
             (None, _) => {}
         }
+    }
+
+    fn is_almost_control(&self, line: &str) -> bool {
+        let control = self.labels.iter().filter(|label| label.slot == Slot::Control);
+        control.into_iter().any(|label| text::almost_key_line(line, label.text))
     }
 
     fn heading(&mut self, heading: &str) {
@@ -335,79 +344,47 @@ impl<'a> Scan<'a> {
             !wanted.is_empty() && heading.contains(&wanted)
         };
         let slot = self.headings.iter().find(names).map(|label| label.slot);
-        self.open = slot.map(|slot| (slot, true));
+        self.open = slot.map(Open::Section);
     }
 
-    /// Whether the line is one of the key lines, exactly or almost.
+    /// Whether the line is one of the key lines.
     fn key(&mut self, line: &str) -> bool {
         // A cheap look first: nearly every line ends here.
-        let Some(colon) = line.find([':', '：', '=']) else { return false };
+        let Some(colon) = line.find([':', '：']) else { return false };
         if line[..colon].chars().count() > 60 {
             return false;
         }
-        for index in 0..self.labels.len() {
-            let Label { text: label, slot, is_said } = self.labels[index];
-            let value = match text::key_line(line, label) {
-                Some(key) => key.value,
-                None if text::almost_key_line(line, label) => {
-                    line[colon..].trim_start_matches([':', '：', '=']).trim_matches(['*', ' '])
-                }
-                None => continue,
-            };
-            match value {
-                value if is_said && !value.is_empty() => self.set(slot, &keyed(label, value)),
-                value => self.set(slot, value),
-            }
-            return true;
+        let found = self.labels.iter().find_map(|label| {
+            let key = text::key_line(line, label.text)?;
+            Some((label.slot, label.text, label.is_said, key.value))
+        });
+        let Some((slot, label, is_said, value)) = found else { return false };
+        // A section goes on behind a line that reads like a field.
+        let section = self.open.filter(|open| matches!(open, Open::Section(_)));
+        self.open = section;
+        match (slot, value) {
+            (Slot::Control, _) => {}
+            (slot, "") => self.open = section.or(Some(Open::List(slot))),
+            (slot, value) if is_said => self.add(slot, &keyed(label, value)),
+            (slot, value) => self.add(slot, value),
         }
-        false
-    }
-
-    fn set(&mut self, slot: Slot, value: &str) {
-        self.open = None;
-        let word = text::unwrapped(value);
-        match slot {
-            Slot::Iteration if self.iteration.is_none() => {
-                self.iteration = word.parse().ok().map(Iteration);
-            }
-            Slot::Verdict if self.verdict.is_none() && !word.is_empty() => {
-                self.verdict = Some(clean(word, 60));
-            }
-            Slot::Blockers if self.blockers.is_none() => {
-                self.blockers = Some(Vec::new());
-                match value {
-                    "" => self.open = Some((slot, false)),
-                    _ if self.rules.blocker_clear_value.contains(word) => {}
-                    value => self.add(slot, value),
-                }
-            }
-            Slot::Field(_) => match value {
-                "" => self.open = Some((slot, false)),
-                value => self.add(slot, value),
-            },
-            Slot::Iteration
-            | Slot::Verdict
-            | Slot::Blockers
-            | Slot::KeyChanges
-            | Slot::Evidence => {}
-        }
+        true
     }
 
     fn add(&mut self, slot: Slot, value: &str) {
         let value = clean(value, LINE);
         let list = match slot {
-            Slot::Blockers => self.blockers.get_or_insert_default(),
             Slot::KeyChanges => &mut self.key_changes,
             Slot::Evidence => &mut self.evidence,
             Slot::Field(index) => &mut self.fields[index],
-            Slot::Iteration | Slot::Verdict => return,
+            Slot::Control => return,
         };
         if !value.is_empty() && list.len() < MOST_ITEMS {
             list.push(value);
         }
     }
 
-    fn summary(self, agent: &AgentName, timestamp: Option<Timestamp>) -> Summary {
+    fn summary(self, agent: &AgentName, glance: Glance, timestamp: Option<Timestamp>) -> Summary {
         let mut missing = Vec::new();
         let mut expect = |name: &str, is_missing: bool| {
             if is_missing {
@@ -418,9 +395,9 @@ impl<'a> Scan<'a> {
             found if !found.is_empty() => clean(&found, EVIDENCE),
             _ => self.first_prose.unwrap_or_default(),
         };
-        expect("iteration", self.iteration.is_none());
-        expect("verdict", self.applies && self.verdict.is_none());
-        expect("blockers", self.applies && self.blockers.is_none());
+        expect("iteration", glance.iteration.is_none());
+        expect("verdict", self.applies && glance.verdict.is_none());
+        expect("blockers", self.applies && glance.blockers.is_none());
         expect("key_changes", self.key_changes.is_empty());
         expect("evidence", evidence.is_empty());
         let mut fields = IndexMap::new();
@@ -430,17 +407,12 @@ impl<'a> Scan<'a> {
                 fields.insert((*name).to_owned(), clean(&values.join("; "), LINE));
             }
         }
-        let tagged = self.blockers.unwrap_or_default().into_iter().map(|blocker| {
-            match self.rules.classify(&blocker) {
-                Some(class) if !blocker.starts_with('[') => format!("[{class}] {blocker}"),
-                _ => blocker,
-            }
-        });
+        let blockers = glance.blockers.unwrap_or_default();
         Summary {
-            iteration: self.iteration,
+            iteration: glance.iteration,
             agent: agent.clone(),
-            verdict: self.verdict,
-            blockers: tagged.collect(),
+            verdict: glance.verdict.map(|verdict| clean(&verdict, 60)),
+            blockers: blockers.iter().take(MOST_ITEMS).map(|text| clean(text, LINE)).collect(),
             key_changes: self.key_changes,
             evidence,
             timestamp,

@@ -260,23 +260,24 @@ pub fn stripped(raw: &str) -> Cow<'_, str> {
 /// The length of the terminal escape that a text begins with, or of its first character.
 fn escape_length(text: &str) -> usize {
     let first = text.chars().next().map_or(0, char::len_utf8);
-    // A sequence without an end would swallow the text behind it.
-    const LONGEST: usize = 2_000;
-    let body = |from: usize| {
-        let end = text.floor_char_boundary(LONGEST);
-        text.get(from..end).unwrap_or_default()
-    };
     let control_sequence = |from: usize| {
-        let parameters = body(from).bytes().take_while(|b| (0x20..0x40).contains(b)).count();
-        let last = text.as_bytes().get(from + parameters);
+        let bytes = text.as_bytes();
+        let parameters = bytes[from..].iter().take_while(|b| (0x20..0x40).contains(*b)).count();
+        let last = bytes.get(from + parameters);
         if last.is_some_and(|b| (0x40..0x7f).contains(b)) { from + parameters + 1 } else { from }
     };
+    // A title or a link. One without an end would swallow the text behind it: the first thing that
+    // cannot be part of it stops the look.
     let string = |from: usize| {
-        let ends = ["\u{7}", "\u{1b}\\", "\u{9c}"];
-        let found = ends.iter().filter_map(|end| Some((body(from).find(end)?, end.len())));
-        // A link's text may not hold a line break: behind one it is no escape any more.
-        let whole = found.min().filter(|(at, _)| !body(from)[..*at].contains('\n'));
-        whole.map_or(from, |(at, length)| from + at + length)
+        const LONGEST: usize = 2_000;
+        let stops = |c: char| matches!(c, '\u{7}' | '\u{1b}' | '\u{9c}' | '\n');
+        let found = text[from..].char_indices().take(LONGEST).find(|(_, c)| stops(*c));
+        match found {
+            Some((at, '\u{7}')) => from + at + 1,
+            Some((at, '\u{9c}')) => from + at + '\u{9c}'.len_utf8(),
+            Some((at, '\u{1b}')) if text[from + at + 1..].starts_with('\\') => from + at + 2,
+            _ => from,
+        }
     };
     match text.as_bytes() {
         [0x1b, b'[', ..] => control_sequence(2),

@@ -59,8 +59,11 @@ pub struct Window {
     pub shortened: Vec<Iteration>,
     pub headings_only: Vec<Iteration>,
     pub only_named: Vec<Iteration>,
+    /// Of the last ones, those that are not here.
+    pub dropped: Vec<Iteration>,
     /// Iterations of the window whose long fields are cut.
     pub fields_cut: Vec<Iteration>,
+    pub goal_cut: bool,
     /// Lines.
     pub total_size: usize,
     pub total_tokens: Tokens,
@@ -226,6 +229,8 @@ impl Log {
             parts.recent.iter().copied().filter(|index| forms.contains_key(index)).collect();
         let cut = forms.iter().filter(|(_, form)| matches!(form, Form::Cut(_)));
         let cut: Vec<usize> = cut.map(|(index, _)| *index).collect();
+        let gone: Vec<usize> =
+            parts.recent.iter().copied().filter(|index| !forms.contains_key(index)).collect();
         let whole: usize = parts.everything().map(|index| self.items[index].range.len()).sum();
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let compression_ratio = if whole == 0 { 1.0 } else { text.len() as f64 / whole as f64 };
@@ -235,7 +240,9 @@ impl Log {
             shortened: of(Form::Short),
             headings_only: of(Form::Heading),
             only_named: if named.is_empty() { counted } else { named },
+            dropped: iterations(&gone),
             fields_cut: iterations(&cut),
+            goal_cut: parts.goal.is_some_and(|goal| cut.contains(&goal)),
             total_size: text.lines().count(),
             total_tokens: Tokens(total_tokens),
             compression_ratio,
@@ -248,30 +255,33 @@ impl Log {
     fn rendered(&self, index: usize, form: Form) -> String {
         let item = &self.items[index];
         let source = &self.text[item.range.clone()];
-        let first = |source: &str| {
-            let line = text::lines(source).next().map_or("", |line| line.text);
-            text::stripped(line.trim_end()).replace('\n', " ")
-        };
         match form {
-            Form::Whole => return text::stripped(source.trim_end()).into_owned() + "\n\n",
-            Form::Heading => return first(source) + " (entry left out)\n\n",
+            Form::Heading => return heading_of(source) + " (entry left out)\n\n",
             Form::Named => return item.iteration.map_or(String::new(), |own| format!(" {own}")),
             Form::Counted => return String::new(),
-            Form::Short | Form::Cut(_) => {}
+            Form::Whole | Form::Short | Form::Cut(_) => {}
         }
-        let mut out = String::new();
-        for placed in history::read(source) {
-            let first = first(placed.source);
+        let blocks = history::read(source);
+        // Of a hundred answers to one question the last ones count.
+        let first = if matches!(form, Form::Cut(_)) { blocks.len().saturating_sub(3) } else { 0 };
+        let (mut whole, mut out) = (String::new(), String::new());
+        for placed in &blocks[first..] {
+            let heading = heading_of(placed.source);
+            let body = history::stripped_body(placed);
+            let end = if body.is_empty() { "" } else { "\n" };
+            whole.push_str(&format!("{heading}\n{body}{end}\n"));
             match form {
-                Form::Cut(most) => out.push_str(&text::cut(&first, 24.max(most))),
-                _ if item.is_milestone => out.push_str(&format!("{first} (shortened)")),
-                _ => out.push_str(&first),
+                Form::Cut(most) => out.push_str(&text::cut(&heading, 24.max(most))),
+                _ if item.is_milestone => out.push_str(&format!("{heading}{SHORTENED}")),
+                _ => out.push_str(&heading),
             }
             out.push('\n');
-            push_fields(&mut out, &placed, form);
+            push_fields(&mut out, placed, form);
+            out.push('\n');
         }
-        out.push('\n');
-        out
+        // Where nothing is lost, nothing is said to be.
+        let is_whole = form == Form::Whole || whole == out.replace(SHORTENED, "");
+        if is_whole { whole } else { out }
     }
 
     fn tokens_of(&mut self, index: usize, form: Form) -> u64 {
@@ -292,12 +302,20 @@ impl Log {
     }
 }
 
+const SHORTENED: &str = " (shortened)";
+
+fn heading_of(source: &str) -> String {
+    let line = text::lines(source).next().map_or("", |line| line.text);
+    text::stripped(line.trim_end()).replace('\n', " ")
+}
+
 fn push_fields(out: &mut String, placed: &history::Placed<'_>, form: Form) {
     let most = if let Form::Cut(most) = form { most } else { usize::MAX };
     let block = placed.block();
-    if let history::Block::TaskGoal { text: goal, .. } = &block {
+    if placed.kind() == Kind::TaskGoal {
         // A goal is worth more than a reason.
-        out.push_str(text::cut(&text::stripped(goal), most.saturating_mul(8)).trim_end());
+        let goal = history::stripped_body(placed);
+        out.push_str(text::cut(&goal, most.saturating_mul(8)).trim_end());
         out.push('\n');
     }
     for key in KEPT_FIELDS {
@@ -395,13 +413,7 @@ struct Fit<'a> {
 
 impl Fit<'_> {
     fn forms(&mut self) -> BTreeMap<usize, Form> {
-        let kept: Vec<usize> = self.parts.kept.iter().chain(&self.parts.goal).copied().collect();
-        let mut forms: BTreeMap<usize, Form> =
-            kept.iter().map(|index| (*index, self.parts.best(*index, &self.log.items))).collect();
-        let mut used: u64 = 0;
-        for (index, form) in &forms {
-            used = used.saturating_add(self.log.tokens_of(*index, *form));
-        }
+        let (mut forms, used) = self.kept();
         let older: Vec<usize> = self
             .parts
             .milestones
@@ -410,18 +422,55 @@ impl Fit<'_> {
             .filter(|index| !forms.contains_key(index))
             .collect();
         let left = self.budget.saturating_sub(used);
-        if used <= self.budget && self.fits(&older, Form::Whole, left) {
+        if self.fits(&older, Form::Whole, left) {
             forms.extend(older.iter().map(|index| (*index, Form::Whole)));
             self.add_ordinary(&mut forms);
-        } else if used <= self.budget && self.fits(&older, Form::Short, left) {
+        } else if self.fits(&older, Form::Short, left) {
             self.grow(&mut forms, &older, Form::Short, Form::Whole, left);
-        } else if used <= self.budget && self.fits(&older, Form::Heading, left) {
+        } else if self.fits(&older, Form::Heading, left) {
             self.grow(&mut forms, &older, Form::Heading, Form::Short, left);
         } else {
             self.name(&mut forms, &older, left);
-            self.cut_kept(&mut forms);
+        }
+        // What lost nothing by being short is whole.
+        for (index, form) in forms.iter_mut().filter(|(_, form)| **form == Form::Short) {
+            let is_milestone = self.parts.is_milestone(*index);
+            if is_milestone && !self.log.rendered(*index, Form::Short).contains(SHORTENED) {
+                *form = Form::Whole;
+            }
         }
         forms
+    }
+
+    /// The last entries and the goal, cut as little as leaves room for the numbers of the rest.
+    fn kept(&mut self) -> (BTreeMap<usize, Form>, u64) {
+        let kept: Vec<usize> = self.parts.kept.iter().chain(&self.parts.goal).copied().collect();
+        let others: Vec<Iteration> = self
+            .parts
+            .milestones
+            .iter()
+            .filter(|index| !kept.contains(index))
+            .filter_map(|index| self.log.items[*index].iteration)
+            .collect();
+        let numbers = tokens::count(&left_out(&others, &[])).0;
+        let counted = tokens::count(&left_out(&[], &others)).0;
+        let rest = if numbers <= self.budget / 3 { numbers } else { counted };
+        let steps = [None, Some(Form::Short)].into_iter();
+        let mut last = (BTreeMap::new(), 0);
+        for step in steps.chain(CUTS.map(|most| Some(Form::Cut(most)))) {
+            let best = |index: &usize| self.parts.best(*index, &self.log.items);
+            let forms: BTreeMap<usize, Form> =
+                kept.iter().map(|index| (*index, step.unwrap_or_else(|| best(index)))).collect();
+            let mut used: u64 = 0;
+            for (index, form) in &forms {
+                used = used.saturating_add(self.log.tokens_of(*index, *form));
+            }
+            last = (forms, used);
+            if used.saturating_add(rest) <= self.budget {
+                break;
+            }
+        }
+        last
     }
 
     /// Whether all of them fit in one form; stops counting where they do not.
@@ -511,29 +560,5 @@ impl Fit<'_> {
         let (older, newer) = indices.split_at(indices.len() - headings);
         forms.extend(older.iter().map(|index| (*index, form)));
         forms.extend(newer.iter().map(|index| (*index, Form::Heading)));
-    }
-
-    /// The last entries and the goal, cut until the whole fits.
-    fn cut_kept(&mut self, forms: &mut BTreeMap<usize, Form>) {
-        let of = |wanted: Form| -> Vec<Iteration> {
-            let own = forms.iter().filter(|(_, form)| **form == wanted);
-            own.filter_map(|(index, _)| self.log.items[*index].iteration).collect()
-        };
-        let fixed = line_tokens(&of(Form::Named), &of(Form::Counted));
-        let kept: Vec<usize> = self.parts.kept.iter().chain(&self.parts.goal).copied().collect();
-        for form in
-            [None, Some(Form::Short)].into_iter().chain(CUTS.map(|most| Some(Form::Cut(most))))
-        {
-            if let Some(form) = form {
-                forms.extend(kept.iter().map(|index| (*index, form)));
-            }
-            let mut used = fixed;
-            for (index, form) in forms.iter() {
-                used = used.saturating_add(self.log.tokens_of(*index, *form));
-            }
-            if used <= self.budget {
-                break;
-            }
-        }
     }
 }

@@ -9,8 +9,11 @@ use std::time::SystemTime;
 
 use baton_core::config::Config;
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration, Tokens};
-use baton_core::prompt::{self, Filed, FinishFacts, Injected, Material, Prompt, Stage, TooLarge};
+use baton_core::prompt::{
+    self, Filed, FinishFacts, Injected, Material, Prompt, Stage, TooLarge, Whole,
+};
 use baton_core::report::{self, ArchiveName};
+use baton_core::summary::Summary;
 use baton_core::window::Log;
 
 use crate::board::{Board, HISTORY_FILE, PLAN_FILE, POLICY_FILE};
@@ -151,6 +154,12 @@ impl Gatherer {
         iteration: Option<Iteration>,
     ) -> Result<Vec<Filed>, Error> {
         let rounds = (board.config.context.subagent_history as usize).max(1);
+        // These stages come behind others of their own iteration.
+        let sees_now = match wanted {
+            For::Subloop(_) | For::FinishCheck => true,
+            For::Agent(agent) => *agent == FINISH_REVIEW,
+            For::Main => false,
+        };
         let agents = board.pack.manifest.agent_names().into_iter();
         let last_look = AgentName::new(FINISH_REVIEW).ok();
         let archive = match iteration.is_some() || rounds > 1 {
@@ -160,29 +169,46 @@ impl Gatherer {
         let mut all = Vec::new();
         for agent in agents.chain(last_look) {
             let mut found: Vec<Filed> = Vec::new();
-            let standard = format!("reports/report_{}.md", agent.file_stem());
+            let standard = self.standard(board, wanted, &agent);
             found.extend(self.filed(board, &standard, &agent, wanted));
-            let is_past = |filed: &Filed| {
-                iteration.is_none_or(|now| filed.summary.iteration.is_some_and(|own| own < now))
-            };
-            found.retain(is_past);
+            let is_past =
+                |own: Iteration| iteration.is_none_or(|now| own < now || sees_now && own == now);
+            found.retain(|filed| {
+                iteration.is_none() || filed.summary.iteration.is_some_and(is_past)
+            });
             let earlier = archive.get(&agent).into_iter().flatten().rev();
             let before = found.first().and_then(|filed| filed.summary.iteration).or(iteration);
-            for name in earlier.filter(|name| before.is_none_or(|before| name.iteration < before)) {
+            let is_empty = found.is_empty();
+            let is_earlier = |own: Iteration| {
+                is_past(own) && (is_empty || before.is_none_or(|before| own < before))
+            };
+            let mut last = None;
+            for name in earlier.filter(|name| is_earlier(name.iteration)) {
                 if found.len() >= rounds {
                     break;
                 }
-                // Of several tries in one iteration the last one counts.
-                if found.last().is_some_and(|filed| filed.summary.iteration == Some(name.iteration))
-                {
-                    continue;
-                }
+                // Of several tries in one iteration the last one that was accepted counts.
                 let path = format!("{ARCHIVE}/{}", name.file());
-                found.extend(self.filed(board, &path, &agent, wanted));
+                if last != Some(name.iteration) && is_accepted(board, &path, name) {
+                    last = Some(name.iteration);
+                    found.extend(self.filed(board, &path, &agent, wanted));
+                }
             }
             all.extend(found);
         }
         Ok(all)
+    }
+
+    /// Where the newest report of an agent is: inside the sub-loop it has a number.
+    fn standard(&self, board: &Board, wanted: &For, agent: &AgentName) -> String {
+        let stem = agent.file_stem();
+        let most = match wanted {
+            For::Subloop(_) => board.pack.policy.subloop.as_ref().map_or(0, |subloop| subloop.max),
+            For::Main | For::Agent(_) | For::FinishCheck => 0,
+        };
+        let numbered = (1..=most).rev().map(|k| format!("reports/report_{stem}_subloop_{k}.md"));
+        let found = numbered.into_iter().find(|path| board.root.join(path).exists());
+        found.unwrap_or_else(|| format!("reports/report_{stem}.md"))
     }
 
     fn filed(
@@ -192,15 +218,26 @@ impl Gatherer {
         agent: &AgentName,
         wanted: &For,
     ) -> Option<Filed> {
-        let summary = self.summaries.get(path, agent, &board.pack.policy).ok()?;
+        let summary = match self.summaries.get(path, agent, &board.pack.policy) {
+            Ok(summary) => summary,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                let known = self.summaries.last_known(path);
+                let unknown =
+                    || Summary::of(b"(it could not be read)", agent, &board.pack.policy, None);
+                let (agent, path) = (agent.clone(), path.to_owned());
+                let whole = Whole::Unreadable(error.to_string());
+                return Some(Filed { agent, path, summary: known.unwrap_or_else(unknown), whole });
+            }
+        };
         // Whole reports are read only for those who may see them whole.
         let is_whole = matches!(wanted, For::Subloop(_) | For::FinishCheck)
             || !board.config.features.levels
             || (*wanted == For::Main && board.config.context.level == 3);
-        let whole = match is_whole {
-            true => load::text(&board.root.join(path), report::MAX_BYTES)
-                .map_err(|error| error.to_string()),
-            false => Err("it was not read".to_owned()),
+        let whole = match is_whole.then(|| load::text(&board.root.join(path), report::MAX_BYTES)) {
+            Some(Ok(text)) => Whole::Text(text),
+            Some(Err(error)) => Whole::Unreadable(error.to_string()),
+            None => Whole::NotRead,
         };
         Some(Filed { agent: agent.clone(), path: path.to_owned(), summary, whole })
     }
@@ -212,6 +249,13 @@ fn injected(board: &Board, path: &str) -> Result<Option<Injected>, Error> {
         Err(load::Error::Missing(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The archive holds refused reports as well.
+fn is_accepted(board: &Board, path: &str, name: &ArchiveName) -> bool {
+    let expected = report::Expected { agent: name.agent.clone(), iteration: Some(name.iteration) };
+    load::bytes(&board.root.join(path), report::MAX_BYTES)
+        .is_ok_and(|bytes| report::read(&bytes, &board.pack.policy.report_rules, &expected).is_ok())
 }
 
 /// The archive's reports, by agent, in the order they were written.

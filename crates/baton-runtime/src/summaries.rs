@@ -21,7 +21,7 @@ use crate::{load, store};
 
 const FILE: &str = "cache/report_summaries.json";
 pub(crate) const ARCHIVE: &str = "reports/archive";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A hundred thousand entries are far below it.
 const MAX_BYTES: u64 = 512 << 20;
 /// A file that was changed so shortly before we looked may change again without a new time.
@@ -88,16 +88,22 @@ impl Look {
             return Err(io::Error::other("it is not a regular file"));
         }
         let nanos = u64::try_from(metadata.mtime_nsec()).unwrap_or(0);
-        let mtime =
-            u64::try_from(metadata.mtime()).unwrap_or(0).saturating_mul(1_000_000_000) + nanos;
+        let mtime = u64::try_from(metadata.mtime())
+            .unwrap_or(0)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(nanos);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let seen = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         Ok(Look { mtime, size: metadata.len(), seen })
     }
 
     fn is_same(&self, earlier: &Look) -> bool {
-        (self.mtime, self.size) == (earlier.mtime, earlier.size)
-            && earlier.seen.saturating_sub(earlier.mtime) > RACY
+        (self.mtime, self.size) == (earlier.mtime, earlier.size) && earlier.is_settled()
+    }
+
+    /// Whether a later change must show in the file's time.
+    fn is_settled(&self) -> bool {
+        self.seen.saturating_sub(self.mtime) > RACY
     }
 
     fn timestamp(&self) -> Timestamp {
@@ -169,7 +175,7 @@ impl Summaries {
         let look = Look::at(&file)?;
         let known = self.entries.get(path);
         if let Some(entry) = known.filter(|entry| look.is_same(&entry.look))
-            && let Some(summary) = entry.read(path)
+            && let Some(summary) = entry.read(path, &self.rules)
         {
             self.counts.hits += 1;
             return Ok(summary);
@@ -177,12 +183,15 @@ impl Summaries {
         let bytes = head_of(&file)?;
         let hash = digest(&[agent.as_str().as_bytes(), &bytes]);
         if let Some(entry) = known.filter(|entry| entry.hash == hash)
-            && let Some(mut summary) = entry.read(path)
+            && let Some(mut summary) = entry.read(path, &self.rules)
         {
             self.counts.hits += 1;
             summary.timestamp = Some(look.timestamp());
-            let key = entry.key.clone();
-            self.remember(path, key, look, hash, &summary);
+            // Written again only where that will save the next look at the content.
+            if look.is_settled() {
+                let key = entry.key.clone();
+                self.remember(path, key, look, hash, &summary);
+            }
             return Ok(summary);
         }
         let summary = Summary::of(&bytes, agent, policy, Some(look.timestamp()));
@@ -191,6 +200,11 @@ impl Summaries {
         let key = key_of(path, &summary);
         self.remember(path, key, look, hash, &summary);
         Ok(summary)
+    }
+
+    /// What was last known of a report that cannot be read now.
+    pub fn last_known(&self, path: &str) -> Option<Summary> {
+        self.entries.get(path)?.read(path, &self.rules)
     }
 
     /// Looks at every report of the blackboard that has no summary yet. Archived ones that have one
@@ -232,7 +246,7 @@ impl Summaries {
             return;
         }
         let summary = serde_json::to_string(summary).unwrap_or_default();
-        let check = check_of(path, &look, &hash, &summary);
+        let check = check_of(path, &look, &hash, &summary, &self.rules);
         let entry = Entry { key, look, hash, check, summary };
         if self.mode == Mode::ReadWrite {
             self.pending.push(entry.line(path));
@@ -281,8 +295,8 @@ impl Entry {
     }
 
     /// The summary, if the entry is what was written.
-    fn read(&self, path: &str) -> Option<Summary> {
-        let check = check_of(path, &self.look, &self.hash, &self.summary);
+    fn read(&self, path: &str, rules: &str) -> Option<Summary> {
+        let check = check_of(path, &self.look, &self.hash, &self.summary, rules);
         (check == self.check).then(|| serde_json::from_str(&self.summary).ok()).flatten()
     }
 }
@@ -329,7 +343,8 @@ fn key_of(path: &str, summary: &Summary) -> String {
         None => {
             let iteration = summary.iteration.map_or("unknown".to_owned(), |own| own.to_string());
             let subloop = name.strip_suffix(".md").and_then(|stem| stem.split_once("_subloop_"));
-            let subloop = subloop.map_or(String::new(), |(_, number)| format!("_subloop_{number}"));
+            let number = subloop.and_then(|(_, number)| number.parse::<u32>().ok());
+            let subloop = number.map_or(String::new(), |number| format!("_subloop_{number}"));
             format!("{}_{iteration}{subloop}", summary.agent)
         }
     }
@@ -343,9 +358,11 @@ fn head_of(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn check_of(path: &str, look: &Look, hash: &str, summary: &str) -> String {
-    let numbers = format!("{} {} {}", look.mtime, look.size, look.seen);
-    digest(&[path.as_bytes(), numbers.as_bytes(), hash.as_bytes(), summary.as_bytes()])
+/// The rules are part of it: an entry of other ones is not believed, whatever file it stands in.
+fn check_of(path: &str, look: &Look, hash: &str, summary: &str, rules: &str) -> String {
+    let numbers = format!("{VERSION} {} {} {}", look.mtime, look.size, look.seen);
+    let texts = [path, &numbers, hash, summary, rules].map(str::as_bytes);
+    digest(&texts)
 }
 
 /// 128 bits of these pieces, each with its length.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Filed, FinishFacts, Injected};
+use super::{Filed, FinishFacts, Injected, Whole};
 use crate::id::{AgentName, Tokens};
 use crate::plan::Plan;
 use crate::policy::{PlanRules, Policy, ReportRules};
@@ -115,15 +115,15 @@ impl Section {
         let mut section =
             Section::fenced("history", &title, body, "what was decided, and how it went");
         let parts = [
-            ("shortened", window.shortened.len()),
-            ("by heading", window.headings_only.len()),
-            ("by number", window.only_named.len()),
+            ("iterations left out", window.dropped.len()),
+            ("milestones shortened", window.shortened.len()),
+            ("milestones by heading", window.headings_only.len()),
+            ("milestones by number", window.only_named.len()),
+            ("entries with cut fields", window.fields_cut.len()),
+            ("goal cut", usize::from(window.goal_cut)),
         ];
-        let shrunk: Vec<String> = parts
-            .iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(how, count)| format!("{count} milestones {how}"))
-            .collect();
+        let shrunk = parts.iter().filter(|(_, count)| *count > 0);
+        let shrunk: Vec<String> = shrunk.map(|(how, count)| format!("{count} {how}")).collect();
         section.cut = (!shrunk.is_empty()).then(|| shrunk.join(", "));
         section.from(path)
     }
@@ -147,15 +147,16 @@ impl Section {
             (title, summary.render(level, rules, path), level, None)
         };
         let (title, body, level, cut) = match (level, whole) {
-            (Level::Whole, Ok(whole)) => {
-                (format!("{title} {agent} ({path})"), whole.clone(), level, None)
-            }
-            (Level::Whole, Err(why)) => {
-                let (_, body, level, _) = short(Level::Evidence);
+            (level, Whole::Unreadable(why)) => {
+                let (_, body, level, _) = short(level.min(Level::Evidence));
                 let title = format!("{title} {agent} (unreadable, its last summary; {path})");
                 (title, body, level, Some(format!("cannot be read: {why}")))
             }
-            (level, _) => short(level),
+            (Level::Whole, Whole::Text(whole)) => {
+                (format!("{title} {agent} ({path})"), whole.clone(), level, None)
+            }
+            (Level::Whole, Whole::NotRead) => short(Level::Evidence),
+            (level, Whole::Text(_) | Whole::NotRead) => short(level),
         };
         let mut section = Section::fenced(&report_name(agent), &title, &body, why).from(path);
         section.level = Some(level);

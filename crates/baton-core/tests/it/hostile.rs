@@ -165,3 +165,17 @@ fn what_is_shown_never_holds_a_control_or_bidi_character() {
     insta::assert_snapshot!(text::shown("中文很长", 2), @"中文…");
     assert_eq!(text::escaped("a\nb\tc\u{1b}d"), "a\nb\tc\\u{1b}d");
 }
+
+#[test]
+fn text_full_of_unfinished_escapes_is_stripped_in_linear_time() {
+    for piece in ["\u{1b}]", "\u{1b}[", "\u{1b}P\u{1b}", "\u{9d}x", "\u{1b}]0;a\n"] {
+        let text = piece.repeat(4_000_000 / piece.len());
+        let plain = baton_core::text::stripped(&text);
+        assert!(plain.chars().all(|c| !c.is_control() || c == '\n'), "{piece:?}");
+    }
+    assert_eq!(
+        baton_core::text::stripped("a\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{7}b"),
+        "alinkb"
+    );
+    assert_eq!(baton_core::text::stripped("\u{1b}[1;31mred\u{1b}[0m\u{1b}(B\r\nok"), "red\nok");
+}

@@ -5,7 +5,7 @@ use baton_core::config::Config;
 use baton_core::id::{AgentName, Iteration, Tokens};
 use baton_core::pack::Pack;
 use baton_core::prompt::{
-    Filed, FinishFacts, GateResult, Injected, Material, Prompt, Stage, StageChange, build,
+    Filed, FinishFacts, GateResult, Injected, Material, Prompt, Stage, StageChange, Whole, build,
     shared_prefix,
 };
 use baton_core::summary::{Level, Summary};
@@ -25,7 +25,7 @@ fn filed(pack: &Pack, name: &str, iteration: u32, report: &str) -> Filed {
     let (agent, path) = (agent(name), format!("reports/report_{}.md", name.to_lowercase()));
     let report = report.replace("iteration: 7", &format!("iteration: {iteration}"));
     let summary = Summary::of(report.as_bytes(), &agent, &pack.policy, None);
-    Filed { agent, path, summary, whole: Ok(report) }
+    Filed { agent, path, summary, whole: Whole::Text(report) }
 }
 
 /// The example reports of the pack's own prompts.
@@ -359,7 +359,7 @@ fn the_failing_report_stays_whole_in_the_subloop_up_to_the_limit_itself() {
 fn an_unreadable_report_is_shown_by_its_last_summary_and_that_is_said() {
     let (pack, config) = (pack("tdd", "en"), Config::default());
     let mut board = material(&pack, &config);
-    board.reports[0].whole = Err("it is not UTF-8".to_owned());
+    board.reports[0].whole = Whole::Unreadable("it is not UTF-8".to_owned());
     let prompt = build(Stage::FinishCheck(&FinishFacts::default()), &board, &mut log()).unwrap();
     assert!(
         prompt

@@ -185,6 +185,46 @@ fn the_fields_of_any_pack_come_from_its_policy() {
     assert_eq!(summary.fields["mood"], "心情：平静; heiter; ernst");
 }
 
+/// Layouts that the strict reader takes: whatever it says, the summary says.
+#[test]
+fn a_summary_never_contradicts_the_strict_reader() {
+    let pack = pack("tdd", "en");
+    let agent = AgentName::new("DEV").unwrap();
+    for report in [
+        "iteration: 7\nverdict: FAIL\n\nblockers:\n\n- [impl] overflow\n",
+        "iteration: 8\n> verdict: FAIL\n> blockers: [impl] overflow\n\nverdict: PASS\nblockers: none\n",
+        "| verdict: FAIL |\n\niteration: 8\nverdict: PASS\nblockers: none\n",
+        "iteration: 8\nverdict: PASS\nblockers:\n- none\n",
+        "iteration: 8\nverdict: FAIL\nblockers:\n- **[env]** cargo panics\n",
+        "iteration: 8\nverdict: FAIL\nblockers:\n- [impl] one\n  - detail\n  - detail\n- [test] two\n",
+        "- iteration: 8\n- **verdict**: FAIL\n- blockers:\n  - [impl] one\n",
+        "Verdict: maybe\niteration: 8\nverdict: PASS\nblockers: none\n",
+        "iteration: 8\nverdict: BLOCKED\nblockers: [spec] unclear\n\n## What changed\n- changed files: none\n- src/lib.rs: nothing\n",
+    ] {
+        let expected = baton_core::report::Expected { agent: agent.clone(), iteration: None };
+        let rules = &pack.policy.report_rules;
+        let strict = baton_core::report::read(report.as_bytes(), rules, &expected)
+            .unwrap_or_else(|problems| panic!("{report}\n{problems:?}"));
+        let summary = Summary::of(report.as_bytes(), &agent, &pack.policy, None);
+        assert_eq!(summary.iteration, Some(strict.iteration), "{report}");
+        assert_eq!(summary.verdict, strict.verdict.map(|verdict| verdict.word), "{report}");
+        let classes: Vec<String> =
+            strict.blockers.iter().map(|blocker| format!("[{}] ", blocker.class)).collect();
+        assert_eq!(summary.blockers.len(), classes.len(), "{report}\n{summary:?}");
+        for (blocker, class) in summary.blockers.iter().zip(classes) {
+            assert!(blocker.starts_with(&class), "{report}\n{blocker}");
+        }
+        assert!(!summary.missing.contains(&"blockers".to_owned()), "{report}");
+    }
+    // A list that is out of sight is not the absence of blockers.
+    let far = format!("iteration: 7\nverdict: FAIL\nblockers:\n{}- [impl] x\n", "\n".repeat(60));
+    let summary = Summary::of(far.as_bytes(), &agent, &pack.policy, None);
+    assert!(summary.missing.contains(&"blockers".to_owned()));
+    let listed = "iteration: 8\nverdict: PASS\nblockers: none\n\n## What changed\n- changed files: a.rs\n- src/lib.rs: fixed\n";
+    let summary = Summary::of(listed.as_bytes(), &agent, &pack.policy, None);
+    assert_eq!(summary.key_changes, ["src/lib.rs: fixed"]);
+}
+
 proptest! {
     #[test]
     fn no_text_breaks_the_bounds(source in "(?s).{0,400}", lines in prop::collection::vec(

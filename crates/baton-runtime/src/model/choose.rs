@@ -124,6 +124,12 @@ pub fn choose(
     Ok(Some(Choice { endpoint, model, because, key_from, secrets }))
 }
 
+/// The model that would be asked, without looking for its key.
+pub fn model_name(asked: &Asked, config: &Config, environment: &Environment) -> Option<String> {
+    let variable = environment.get("BATON_MODEL").map(str::to_owned);
+    asked.model.clone().or(variable).or_else(|| config.provider.model.clone())
+}
+
 /// A password store may ask its owner something; it has half a minute.
 fn key_of(command: &str) -> Result<Secret, Problem> {
     let said = sandbox::output_of(command, Duration::from_secs(30), 4_096);

@@ -167,3 +167,16 @@ fn a_report_that_says_nothing_is_counted_and_stops_nothing() {
     fs::create_dir(board.root.join("reports/report_odd.md")).unwrap();
     summaries.refresh(&board.pack.policy).unwrap();
 }
+
+#[test]
+fn a_file_of_the_far_future_is_no_trouble() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = board(folder.path());
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(20_000_000_000);
+    File::options().write(true).open(board.root.join(REPORT)).unwrap().set_modified(time).unwrap();
+    for _ in 0..3 {
+        assert_eq!(asked(&board, Mode::ReadWrite).0.verdict.as_deref(), Some("FAIL"));
+    }
+    let lines = fs::read_to_string(board.root.join(CACHE)).unwrap().lines().count();
+    assert_eq!(lines, 4, "not a new line at each look");
+}

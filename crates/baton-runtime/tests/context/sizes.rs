@@ -106,3 +106,83 @@ fn two_rounds_of_related_reports() {
     assert_eq!(sources(1), ["reports/report_test.md"]);
     assert_eq!(sources(2), ["reports/archive/6_test_a1.md", "reports/report_test.md"]);
 }
+
+fn sources(board: &Board, wanted: &For, iteration: Option<u32>) -> Vec<String> {
+    let mut gatherer = Gatherer::open(board, Mode::Off).unwrap();
+    let facts = FinishFacts::default();
+    let prompt = gatherer.prompt(board, wanted, iteration.map(Iteration), None, &facts).unwrap();
+    let reports = prompt.sections.into_iter().filter(|section| section.level.is_some());
+    reports.filter_map(|section| section.source).collect()
+}
+
+/// Inside the sub-loop the reports have numbers; the newest of them is the one to answer.
+#[test]
+fn the_subloop_sees_its_own_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = boards::make(&folder.path().join("board"), SMALL);
+    let agent = |name: &str| For::Subloop(baton_core::id::AgentName::new(name).unwrap());
+    assert_eq!(
+        sources(&board, &agent("DEV"), None),
+        ["reports/report_dev.md", "reports/report_test.md"]
+    );
+    for (file, expected) in [
+        ("report_dev_subloop_1.md", ["reports/report_test.md", "reports/report_dev_subloop_1.md"]),
+        (
+            "report_test_subloop_1.md",
+            ["reports/report_test_subloop_1.md", "reports/report_dev_subloop_1.md"],
+        ),
+        (
+            "report_dev_subloop_2.md",
+            ["reports/report_test_subloop_1.md", "reports/report_dev_subloop_2.md"],
+        ),
+    ] {
+        std::fs::write(board.root.join("reports").join(file), boards::report("dev", 8, 500))
+            .unwrap();
+        assert_eq!(sources(&board, &agent("TEST"), None), expected);
+    }
+}
+
+/// The last look and the last decision come behind reports of their own iteration.
+#[test]
+fn later_stages_of_an_iteration_see_its_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = boards::make(&folder.path().join("board"), SMALL);
+    let review = For::Agent(baton_core::id::AgentName::new("FINISH_REVIEW").unwrap());
+    for wanted in [review, For::FinishCheck] {
+        assert!(
+            sources(&board, &wanted, Some(8)).contains(&"reports/report_test.md".to_owned()),
+            "{wanted:?}"
+        );
+    }
+    assert!(!sources(&board, &For::Main, Some(8)).contains(&"reports/report_test.md".to_owned()));
+}
+
+#[test]
+fn a_refused_report_of_the_archive_is_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut board = boards::make(&folder.path().join("board"), SMALL);
+    board.config.context.subagent_history = 2;
+    for attempt in [1, 2] {
+        let path = format!("reports/archive/7_test_a{attempt}.md");
+        std::fs::write(board.root.join(path), "iteration: 7\nverdict: GREAT\n").unwrap();
+    }
+    let dev = For::Agent(baton_core::id::AgentName::new("DEV").unwrap());
+    assert_eq!(
+        sources(&board, &dev, None),
+        ["reports/archive/6_test_a1.md", "reports/report_test.md"]
+    );
+}
+
+#[test]
+fn a_report_that_cannot_be_read_is_not_taken_for_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = boards::make(&folder.path().join("board"), SMALL);
+    std::fs::remove_file(board.root.join("reports/report_test.md")).unwrap();
+    std::fs::create_dir(board.root.join("reports/report_test.md")).unwrap();
+    let mut gatherer = Gatherer::open(&board, Mode::Off).unwrap();
+    let facts = FinishFacts::default();
+    for wanted in [For::Main, For::FinishCheck] {
+        let prompt = gatherer.prompt(&board, &wanted, None, None, &facts).unwrap();
+        assert!(prompt.text().contains("# Report of TEST (unreadable"), "{wanted:?}");
+    }
+}
