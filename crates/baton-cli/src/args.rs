@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[command(name = "baton", version, about, max_term_width = 100)]
 #[command(after_help = "\
 Start here:
+  baton demo                      a whole job, without key or network
+  baton run \"fix the failing test\"
   baton init --pack tdd           make a blackboard in this folder
   baton doctor                    what was found, what is missing
   baton pack list                 the built-in packs
@@ -40,6 +42,40 @@ Examples:
 Nothing of the project is changed. In a git repository the blackboard is kept out of git through
 .git/info/exclude.")]
     Init(InitArgs),
+    /// Give a task to the team and conduct it to the end
+    #[command(after_help = "\
+Examples:
+  baton run \"make add() report overflow\"
+  baton run \"…\" --max-iterations 20 --budget-dollars 5
+  baton run \"…\" --executor codex         every stage by an agent program
+  baton run \"…\" --record calls.jsonl      keep every model call, for replaying
+
+Ctrl-C once finishes the step's record and parks, twice leaves now; `baton resume` goes on either way.")]
+    Run(RunArgs),
+    /// Go on with the last run, from its journal
+    Resume(ResumeArgs),
+    /// Answer the open question and go on
+    Answer(AnswerArgs),
+    /// Ask the run of this blackboard to stop
+    Stop(StopArgs),
+    /// Say where the run stands, with its figures and alarms
+    Status,
+    /// Show what happened in a run
+    Log(LogArgs),
+    /// Show what a stage changed in the project
+    Diff {
+        /// Of this iteration [default: of the whole run]
+        iteration: Option<u32>,
+    },
+    /// Bring the project back to what it was before an iteration
+    Undo {
+        /// The first iteration whose changes go
+        iteration: u32,
+    },
+    /// Agree to the commands that this blackboard's files name
+    Trust,
+    /// Run a whole job on a small bundled project: no key, no network, no model
+    Demo(DemoArgs),
     /// Check an agent's report, or show its summary
     #[command(subcommand)]
     Report(ReportCommand),
@@ -293,6 +329,106 @@ pub(crate) enum ModelsCommand {
         #[arg(long, value_name = "FILE", conflicts_with = "record")]
         replay: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What is to be done
+    #[arg(required = true)]
+    pub(crate) task: Vec<String>,
+    /// The pack of a blackboard that is made now
+    #[arg(long, value_name = "PACK")]
+    pub(crate) pack: Option<String>,
+    /// Its language
+    #[arg(long, value_name = "LANG")]
+    pub(crate) lang: Option<String>,
+    /// Begin without asking anything
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// The option that you choose
+    pub(crate) option: String,
+    /// A comment, shown to MAIN
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) comment: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// End the stage that runs; it begins again at `resume`
+    #[arg(long)]
+    pub(crate) now: bool,
+    /// Give up a run that is not going on, so that another can begin
+    #[arg(long, conflicts_with = "now")]
+    pub(crate) abandon: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Of this run [default: the last]
+    pub(crate) run: Option<String>,
+    /// Go on showing what happens
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Lines for log tools (`orchestrator: subloop_enter …`)
+    #[arg(long)]
+    pub(crate) lines: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Where to put the project [default: a new temporary folder]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// What a run may take.
+#[derive(Debug, Args)]
+pub(crate) struct BudgetArgs {
+    /// Iterations of the run [default: 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_iterations: Option<u32>,
+    /// Tokens, of all stages together
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_tokens: Option<u64>,
+    /// Dollars; a stage whose cost nobody knows stops the run
+    #[arg(long, value_name = "D")]
+    pub(crate) budget_dollars: Option<f64>,
+    /// Minutes, of all stages together
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_minutes: Option<u32>,
+}
+
+/// Who runs the stages.
+#[derive(Debug, Args)]
+pub(crate) struct HowArgs {
+    /// builtin (a model), codex, claude, gemini, opencode, or one of your own
+    #[arg(long, value_name = "NAME")]
+    pub(crate) executor: Option<String>,
+    /// Write every model call to this new file
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub(crate) record: Option<PathBuf>,
+    /// Take every model call from such a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) replay: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
 }
 
 /// Which model to call.

@@ -1,5 +1,6 @@
 //! One file a verb. Each takes its arguments and gives a reply or a failure; none prints.
 
+mod demo;
 mod doctor;
 mod history;
 mod init;
@@ -9,7 +10,9 @@ mod plan;
 mod prompt;
 mod report;
 mod rules;
+mod run;
 mod schema;
+mod watch;
 
 use std::path::{Path, PathBuf};
 
@@ -90,6 +93,16 @@ pub(crate) fn run(cli: Cli) -> Outcome {
     let place = Place::new(cli.blackboard, cli.json);
     match cli.command {
         Command::Init(args) => init::run(&place, &args),
+        Command::Run(args) => run::run(&place, &args),
+        Command::Resume(args) => run::resume(&place, &args),
+        Command::Answer(args) => run::answer(&place, &args),
+        Command::Stop(args) => run::stop(&place, &args),
+        Command::Status => watch::status(&place),
+        Command::Log(args) => watch::log(&place, &args),
+        Command::Diff { iteration } => watch::diff(&place, iteration),
+        Command::Undo { iteration } => watch::undo(&place, iteration),
+        Command::Trust => watch::trust(&place),
+        Command::Demo(args) => demo::run(&place, &args),
         Command::Report(ReportCommand::Check(args)) => report::check(&place, &args),
         Command::Report(ReportCommand::Summary { report, level }) => {
             report::summary(&place, &report, level)

@@ -3,6 +3,7 @@
 
 mod args;
 mod cmd;
+mod progress;
 mod reply;
 
 use std::io::{self, Write};

@@ -12,6 +12,9 @@ pub(crate) const INTERNAL: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 pub(crate) const PROTOCOL: u8 = 3;
 pub(crate) const LIMIT: u8 = 4;
+pub(crate) const HELD: u8 = 5;
+pub(crate) const DAMAGED: u8 = 6;
+pub(crate) const WAITING: u8 = 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Reply {

@@ -27,6 +27,8 @@ pub struct Config {
     pub limits: Limits,
     /// By agent name; MAIN and FINISH_REVIEW too.
     pub agents: IndexMap<AgentName, AgentConfig>,
+    /// Programs that can run a stage, by name.
+    pub executors: IndexMap<String, ExecutorConfig>,
     /// Where models are called. Only in the user's own file: a project must not choose who gets
     /// the key.
     pub provider: ProviderConfig,
@@ -50,6 +52,19 @@ pub struct ProviderConfig {
     /// A shell command whose output is the key, where the environment has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_command: Option<String>,
+}
+
+/// A program that takes a prompt and leaves a last message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutorConfig {
+    /// The program and its arguments. `{prompt}` is the prompt, `{prompt_file}` a file with it,
+    /// `{answer_file}` a file for the last message. Without any, the prompt goes to its standard
+    /// input.
+    pub command: Vec<String>,
+    /// Variables that it gets beside the usual ones.
+    #[serde(default)]
+    pub env: Vec<String>,
 }
 
 /// What a person knows better than the list: tokens, and dollars for a million of them.
@@ -152,16 +167,23 @@ impl Default for PromptLimit {
 }
 
 /// Where a run stops.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     pub iterations: u32,
     pub stage_minutes: u32,
+    /// Of a run, for all its stages together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minutes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dollars: Option<f64>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { iterations: 50, stage_minutes: 60 }
+        Limits { iterations: 50, stage_minutes: 60, minutes: None, tokens: None, dollars: None }
     }
 }
 

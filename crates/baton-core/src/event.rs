@@ -60,7 +60,7 @@ pub enum Event {
         command: String,
         passed: bool,
         output: String,
-        seconds: u64,
+        milliseconds: u64,
     },
     SubloopEntered {
         reason: String,
@@ -76,11 +76,11 @@ pub enum Event {
         asked_seq: u64,
         option_id: String,
         comment: String,
-        entry: Option<String>,
+        entry: Option<HistoryText>,
     },
     /// The iteration's outcome is known; `entry` goes to the history.
     IterationEnded {
-        entry: String,
+        entry: HistoryText,
     },
     /// A person changed these files of the blackboard between two stages.
     Adopted {
@@ -89,10 +89,67 @@ pub enum Event {
     Stopped {
         why: Stop,
     },
+    /// A person gave the run up: another may begin.
+    Abandoned,
     /// The end of the run; `entry` goes to the history.
     Finished {
-        entry: String,
+        entry: HistoryText,
     },
+}
+
+/// A text for the history and where it stands there: a crash in the middle of writing it is mended
+/// exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryText {
+    /// The file's length before it; filled in by whoever writes the journal.
+    pub at: u64,
+    pub text: String,
+}
+
+impl HistoryText {
+    pub fn new(text: String) -> HistoryText {
+        HistoryText { at: 0, text }
+    }
+}
+
+impl Event {
+    /// The text that this event adds to the history.
+    pub fn history(&self) -> Option<&HistoryText> {
+        match self {
+            Event::RunStarted(start) => Some(&start.entry),
+            Event::IterationEnded { entry } | Event::Finished { entry } => Some(entry),
+            Event::Answered { entry, .. } => entry.as_ref(),
+            Event::Resumed { .. }
+            | Event::StageStarted(_)
+            | Event::StageEnded(_)
+            | Event::StageLost { .. }
+            | Event::DecisionRefused { .. }
+            | Event::Decided(_)
+            | Event::ReportRefused { .. }
+            | Event::ReportAccepted(_)
+            | Event::GateStarted { .. }
+            | Event::GateEnded { .. }
+            | Event::SubloopEntered { .. }
+            | Event::SubloopEnded(_)
+            | Event::Asked { .. }
+            | Event::Adopted { .. }
+            | Event::Abandoned
+            | Event::Stopped { .. } => None,
+        }
+    }
+
+    /// The same, with its text in its place.
+    #[must_use]
+    pub fn with_history_at(mut self, at: u64) -> Event {
+        match &mut self {
+            Event::RunStarted(start) => start.entry.at = at,
+            Event::IterationEnded { entry } | Event::Finished { entry } => entry.at = at,
+            Event::Answered { entry: Some(entry), .. } => entry.at = at,
+            _ => {}
+        }
+        self
+    }
 }
 
 /// What a run begins with.
@@ -111,7 +168,7 @@ pub struct RunStarted {
     /// The newest reports that were there already.
     pub newest: Vec<ReportFacts>,
     /// The `## Task Goal` block.
-    pub entry: String,
+    pub entry: HistoryText,
 }
 
 /// A stage in its place.
@@ -182,7 +239,7 @@ pub enum StageResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spent {
-    pub seconds: u64,
+    pub milliseconds: u64,
     pub tokens: Option<Tokens>,
     /// Of them, read from a provider's cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -21,3 +21,4 @@ pub mod config;
 pub mod prompt;
 pub mod event;
 pub mod workflow;
+pub mod view;

@@ -71,6 +71,8 @@ pub struct State {
     /// Tasks that the tester named, and those it named in a report that passed.
     pub tested: BTreeSet<String>,
     pub passed: BTreeSet<String>,
+    /// Files that the last stages changed, for the last decision.
+    pub stage_changes: Vec<(String, Vec<String>)>,
     pub finish_attempts: u32,
     /// Of the agent whose passes are milestones.
     pub pass_seen: bool,
@@ -88,7 +90,7 @@ pub struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
     pub iterations: u32,
-    pub seconds: u64,
+    pub milliseconds: u64,
     pub tokens: u64,
     pub cached: u64,
     pub cost: u64,
@@ -100,7 +102,7 @@ pub struct Totals {
     pub tester_runs: u32,
     pub subloops: u32,
     pub subloops_passed: u32,
-    pub subloop_seconds: u64,
+    pub subloop_milliseconds: u64,
     /// Agents' stages inside sub-loops: decisions that MAIN did not have to make.
     pub main_calls_saved: u32,
     pub finishes: u32,
@@ -203,7 +205,6 @@ pub struct Current {
     pub failure: Option<String>,
     /// The project's files after the last stage.
     pub project: Option<String>,
-    pub changed: Vec<(String, Vec<String>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -287,6 +288,7 @@ impl State {
             wrote: BTreeMap::new(),
             tested: BTreeSet::new(),
             passed: BTreeSet::new(),
+            stage_changes: Vec::new(),
             finish_attempts: 0,
             pass_seen: false,
             last_outcome: None,
@@ -366,7 +368,7 @@ impl State {
                 command: "(a gate that is no longer set)".to_owned(),
                 passed: false,
                 output: "the policy changed while the run was away".to_owned(),
-                seconds: 0,
+                milliseconds: 0,
             }),
         }
     }
@@ -435,8 +437,9 @@ impl State {
                 self.limits = *limits;
                 Some(resumed(phase))
             }
-            _ if self.stopped.is_some() => None,
             (Phase::Ended, _) => None,
+            (_, Event::Abandoned) => Some(Phase::Ended),
+            _ if self.stopped.is_some() => None,
             (Phase::Running { .. }, Event::Stopped { .. }) => None,
             (phase, Event::Stopped { why }) => {
                 self.stopped = Some(why.clone());
@@ -490,14 +493,14 @@ impl State {
             }
             (
                 Phase::Gates { of, index, .. },
-                Event::GateEnded { index: ended, command, passed, output, seconds },
+                Event::GateEnded { index: ended, command, passed, output, milliseconds },
             ) => {
                 let outcome = GateOutcome {
                     command: command.clone(),
                     passed: *passed,
                     output: output.clone(),
                 };
-                self.totals.seconds += seconds;
+                self.totals.milliseconds += milliseconds;
                 if index == *ended { self.gate_ended(of, index, outcome, rules) } else { None }
             }
             (Phase::Settle { job }, Event::SubloopEntered { reason }) => {
@@ -608,11 +611,11 @@ impl State {
         }
         if ended.stage.subloop.is_some() {
             self.totals.main_calls_saved += 1;
-            self.totals.subloop_seconds += ended.spent.seconds;
+            self.totals.subloop_milliseconds += ended.spent.milliseconds;
         }
         if !is_main {
             self.current.project.clone_from(&ended.snapshot);
-            self.current.changed.push((ended.stage.to_string(), ended.changed.clone()));
+            self.remember_changes(ended);
         }
         match (from, &ended.result) {
             (Phase::Decide { check, tries, .. }, StageResult::Answer(answer)) => {
@@ -647,6 +650,21 @@ impl State {
             }
             _ => None,
         }
+    }
+
+    /// A state does not grow with its run: the last stages, some files of each.
+    fn remember_changes(&mut self, ended: &StageEnded) {
+        const STAGES: usize = 20;
+        const FILES: usize = 40;
+        if ended.changed.is_empty() {
+            return;
+        }
+        let mut files: Vec<String> = ended.changed.iter().take(FILES).cloned().collect();
+        let more = ended.changed.len().saturating_sub(FILES);
+        files.extend((more > 0).then(|| format!("and {more} more")));
+        self.stage_changes.push((ended.stage.to_string(), files));
+        let over = self.stage_changes.len().saturating_sub(STAGES);
+        self.stage_changes.drain(..over);
     }
 
     /// An executor's error goes to MAIN, who sees it; a sub-loop ends with it.
@@ -870,7 +888,7 @@ impl State {
     fn count(&mut self, spent: &Spent) {
         let totals = &mut self.totals;
         totals.stages += 1;
-        totals.seconds = totals.seconds.saturating_add(spent.seconds);
+        totals.milliseconds = totals.milliseconds.saturating_add(spent.milliseconds);
         match spent.tokens {
             Some(tokens) => totals.tokens = totals.tokens.saturating_add(tokens.0),
             None => totals.uncounted += 1,

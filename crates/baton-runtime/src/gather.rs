@@ -46,6 +46,19 @@ pub enum For {
     FinishCheck,
 }
 
+/// What a prompt is wanted for.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    pub who: &'a For,
+    /// `None`: the next one.
+    pub iteration: Option<Iteration>,
+    /// The blackboard as it was before that iteration, from the archive; else as it is.
+    pub is_past: bool,
+    pub context_window: Option<Tokens>,
+    pub facts: &'a FinishFacts,
+    pub correction: Option<String>,
+}
+
 /// A blackboard as the prompts see it.
 #[derive(Debug)]
 pub struct Gatherer {
@@ -92,6 +105,11 @@ impl Gatherer {
         self.history = look(&board.history_file());
     }
 
+    /// The history is read again before the next prompt.
+    pub fn forget_history(&mut self) {
+        self.history = None;
+    }
+
     /// The iteration that comes next.
     pub fn next_iteration(&self) -> Iteration {
         Iteration(self.log.last_iteration().map_or(1, |last| last.0.saturating_add(1)))
@@ -107,10 +125,18 @@ impl Gatherer {
         context_window: Option<Tokens>,
         facts: &FinishFacts,
     ) -> Result<Prompt, Error> {
+        let is_past = iteration.is_some();
+        let wanted =
+            Wanted { who: wanted, iteration, is_past, context_window, facts, correction: None };
+        self.prompt_for(board, &wanted)
+    }
+
+    pub fn prompt_for(&mut self, board: &Board, ask: &Wanted<'_>) -> Result<Prompt, Error> {
         if look(&board.history_file()) != self.history {
             self.read_history(board)?;
         }
-        let reports = self.reports(board, wanted, iteration)?;
+        let Wanted { who: wanted, iteration, context_window, facts, .. } = *ask;
+        let reports = self.reports(board, wanted, iteration.filter(|_| ask.is_past))?;
         let agent = match wanted {
             For::Agent(agent) | For::Subloop(agent) => Some(agent),
             For::Main | For::FinishCheck => None,
@@ -130,7 +156,7 @@ impl Gatherer {
             work_order: work_order.map_or(Ok(None), |path| injected(board, &path))?,
             acceptance_scope: injected(board, "memory/acceptance_scope.json")?,
             reports,
-            correction: None,
+            correction: ask.correction.clone(),
         };
         let subloop = board.pack.policy.subloop.as_ref();
         let stage = match wanted {

@@ -164,6 +164,18 @@ impl Environment {
         self.variables.get(std::ffi::OsStr::new(name)).is_some_and(|value| !value.is_empty())
     }
 
+    /// The variables of these names; `NAME_*` stands for all that begin so.
+    pub fn named(&self, names: &[String]) -> BTreeMap<OsString, OsString> {
+        let is_named = |own: &str| {
+            names.iter().any(|name| match name.strip_suffix('*') {
+                Some(start) => own.starts_with(start),
+                None => own.eq_ignore_ascii_case(name),
+            })
+        };
+        let own = self.variables.iter().filter(|(name, _)| name.to_str().is_some_and(is_named));
+        own.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// The values of variables that are named like keys.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         const ENDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];

@@ -1,13 +1,159 @@
 //! The only writer of files. Every file is written to a temporary name, synced and renamed, and its
-//! folder synced: a crash leaves the old text or the new one, never half of either.
+//! folder synced: a crash leaves the old text or the new one, never half of either. Every call that
+//! changes the disk passes a fault point, so that a test can stop the world before and after it.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// As any program makes a file; the umask takes away from it.
 const NEW_FILE: u32 = 0o666;
+
+/// What a test wants to happen at one of the calls that change the disk.
+#[derive(Debug)]
+pub struct Faults {
+    /// Points passed so far: two for each call, before and after it.
+    passed: AtomicU64,
+    plan: Fault,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Only counts.
+    None,
+    /// The process dies at this point, as by `kill -9`.
+    Kill { at: u64 },
+    /// The call after this point fails.
+    Fail { at: u64, errno: i32 },
+    /// Every sync from this point on fails.
+    FailSync { at: u64 },
+}
+
+/// The disk, as Baton writes it.
+#[derive(Debug, Clone, Default)]
+pub struct Disk {
+    faults: Option<Arc<Faults>>,
+}
+
+impl Disk {
+    /// With a fault in it, for tests of what must be survived.
+    pub fn with_fault(plan: Fault) -> Disk {
+        Disk { faults: Some(Arc::new(Faults { passed: AtomicU64::new(0), plan })) }
+    }
+
+    /// How many points were passed.
+    pub fn points(&self) -> u64 {
+        self.faults.as_ref().map_or(0, |faults| faults.passed.load(Ordering::SeqCst))
+    }
+
+    /// A call that changes the disk, between its two points.
+    fn change<T>(&self, is_sync: bool, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let Some(faults) = &self.faults else { return call() };
+        let point = || {
+            let number = faults.passed.fetch_add(1, Ordering::SeqCst);
+            match faults.plan {
+                Fault::Kill { at } if at == number => {
+                    let own = rustix::process::getpid();
+                    let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+                    Ok(())
+                }
+                Fault::Fail { at, errno } if at == number => {
+                    Err(io::Error::from_raw_os_error(errno))
+                }
+                Fault::FailSync { at } if is_sync && number >= at => {
+                    Err(io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()))
+                }
+                _ => Ok(()),
+            }
+        };
+        point()?;
+        let out = call()?;
+        point()?;
+        Ok(out)
+    }
+
+    /// Replaces a file's content, or makes the file. A link is followed, permissions are kept.
+    pub fn write(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = folder_of(path);
+        let mut file = self
+            .change(false, || {
+                tempfile::Builder::new()
+                    .prefix(".baton-")
+                    .permissions(fs::Permissions::from_mode(NEW_FILE))
+                    .tempfile_in(folder)
+            })
+            .map_err(failed("write", path))?;
+        self.change(false, || file.write_all(content)).map_err(failed("write", path))?;
+        if let Ok(old) = fs::metadata(path) {
+            file.as_file().set_permissions(old.permissions()).map_err(failed("write", path))?;
+        }
+        self.change(true, || file.as_file().sync_all()).map_err(failed("sync", path))?;
+        self.change(false, || file.persist(path).map_err(|error| error.error))
+            .map_err(failed("write", path))?;
+        self.change(true, || sync(folder)).map_err(failed("sync", folder))
+    }
+
+    /// As `write`, making the folder where it is missing.
+    pub fn write_new(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
+        self.make_folder(folder_of(path))?;
+        self.write(path, content)
+    }
+
+    pub fn make_folder(&self, folder: &Path) -> Result<(), Error> {
+        if folder.is_dir() {
+            return Ok(());
+        }
+        self.change(false, || fs::create_dir_all(folder)).map_err(failed("create", folder))?;
+        self.change(true, || sync(folder_of(folder))).map_err(failed("sync", folder))
+    }
+
+    /// Removes a file; one that is gone already is no error.
+    pub fn remove(&self, path: &Path) -> Result<(), Error> {
+        let removed = self.change(false, || match fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        });
+        removed.map_err(failed("remove", path))?;
+        self.change(true, || sync(folder_of(path))).map_err(failed("sync", path))
+    }
+
+    /// Puts a text behind what a file has up to `at`: nothing else may stand there than a piece of
+    /// the same text, from a crash. Returns the file's new length.
+    pub fn append_at(&self, path: &Path, at: u64, text: &[u8]) -> Result<u64, Error> {
+        let file = self
+            .change(false, || {
+                File::options().create(true).truncate(false).write(true).read(true).open(path)
+            })
+            .map_err(failed("open", path))?;
+        let length = file.metadata().map_err(failed("read", path))?.len();
+        if length > at {
+            self.change(false, || file.set_len(at)).map_err(failed("write", path))?;
+        }
+        self.change(false, || file.write_all_at(text, at)).map_err(failed("write", path))?;
+        self.change(true, || file.sync_all()).map_err(failed("sync", path))?;
+        Ok(at + text.len() as u64)
+    }
+
+    /// Adds to an open file and waits until the disk has it.
+    pub(crate) fn append(&self, file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        self.change(false, || file.write_all(bytes)).map_err(failed("write", path))?;
+        self.change(true, || file.sync_data()).map_err(failed("sync", path))
+    }
+
+    /// Cuts an open file.
+    pub(crate) fn cut(&self, file: &File, path: &Path, length: u64) -> Result<(), Error> {
+        self.change(false, || file.set_len(length)).map_err(failed("write", path))?;
+        self.change(true, || file.sync_all()).map_err(failed("sync", path))
+    }
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all())
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
@@ -23,22 +169,16 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error { action, path, source }
 }
 
-/// Replaces a file's content, or makes the file. A link is followed, permissions are kept.
-pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = folder_of(path);
-    let mut file = tempfile::Builder::new()
-        .prefix(".baton-")
-        .permissions(fs::Permissions::from_mode(NEW_FILE))
-        .tempfile_in(folder)
-        .map_err(failed("write", path))?;
-    file.write_all(content).map_err(failed("write", path))?;
-    if let Ok(old) = fs::metadata(path) {
-        file.as_file().set_permissions(old.permissions()).map_err(failed("write", path))?;
+impl Error {
+    /// Whether there was no room.
+    pub fn is_full(&self) -> bool {
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
-    file.as_file().sync_all().map_err(failed("sync", path))?;
-    file.persist(path).map_err(|error| failed("write", path)(error.error))?;
-    sync_folder(folder)
+}
+
+/// As `Disk::write`, for what no run depends on.
+pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
+    Disk::default().write(path, content)
 }
 
 /// Makes a folder with these files and empty folders, all or nothing: it appears under its name
@@ -77,10 +217,7 @@ pub fn create_folder(
 
 /// As `write`, making the folder where it is missing.
 pub fn write_new(path: &Path, content: &[u8]) -> Result<(), Error> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed("create", folder))?;
-    }
-    write(path, content)
+    Disk::default().write_new(path, content)
 }
 
 /// Writes over the end of a file, where it is this one; false, and nothing done, where it is
@@ -149,5 +286,5 @@ fn sync_tree(folder: &Path) -> Result<(), Error> {
 }
 
 fn sync_folder(folder: &Path) -> Result<(), Error> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("sync", folder))
+    sync(folder).map_err(failed("sync", folder))
 }

@@ -2,7 +2,7 @@
 
 use super::{Answer, Rules, State};
 use crate::decision::{self, Decision, Moment};
-use crate::event::Event;
+use crate::event::{Event, HistoryText};
 use crate::history::{self, Block, Entry, Heading, Milestone};
 use crate::id::{AgentName, FINISH, FINISH_REVIEW, Iteration, Timestamp};
 use crate::plan::Plan;
@@ -21,7 +21,7 @@ pub fn goal_entry(task: &str, time: Timestamp) -> String {
 impl State {
     /// The iteration's entry, and the end of the run where it is one.
     pub(super) fn recorded(&self, rules: &Rules<'_>, now: Timestamp) -> Event {
-        let entry = self.entry(rules, now);
+        let entry = HistoryText::new(self.entry(rules, now));
         match self.is_finished() {
             true => Event::Finished { entry },
             false => Event::IterationEnded { entry },

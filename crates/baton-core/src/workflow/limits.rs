@@ -55,7 +55,9 @@ impl State {
             Some(Stop::Limit(format!("the budget of {what} is used up: {used} of {most}")))
         };
         match limits.seconds {
-            Some(most) if totals.seconds >= most => return over("seconds", totals.seconds, most),
+            Some(most) if totals.milliseconds / 1_000 >= most => {
+                return over("seconds", totals.milliseconds / 1_000, most);
+            }
             _ => {}
         }
         if let Some(most) = limits.tokens {

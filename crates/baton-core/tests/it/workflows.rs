@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use baton_core::config::Config;
 use baton_core::event::{
-    Decided, Event, Limits, Record, ReportFacts, RunStarted, Spent, StageEnded, StageResult,
-    StageStarted, Stop,
+    Decided, Event, HistoryText, Limits, Record, ReportFacts, RunStarted, Spent, StageEnded,
+    StageResult, StageStarted, Stop,
 };
 use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use baton_core::pack::Pack;
@@ -44,7 +44,7 @@ fn start(limits: Limits) -> RunStarted {
         first_iteration: Iteration(1),
         limits,
         newest: Vec::new(),
-        entry: goal_entry("Make it safe", NOW),
+        entry: HistoryText::new(goal_entry("Make it safe", NOW)),
     }
 }
 
@@ -99,7 +99,8 @@ impl<'a> Run<'a> {
         };
         let started = StageStarted { stage: stage.clone(), attempt, snapshot: None, ledger: None };
         self.take(Event::StageStarted(Box::new(started)));
-        let spent = Spent { seconds: 5, tokens: Some(Tokens(100)), cached: None, cost: Some(7) };
+        let spent =
+            Spent { milliseconds: 5_000, tokens: Some(Tokens(100)), cached: None, cost: Some(7) };
         let ended =
             StageEnded { stage, attempt, result, spent, changed: Vec::new(), snapshot: None };
         self.take(Event::StageEnded(Box::new(ended)));
@@ -130,7 +131,7 @@ impl<'a> Run<'a> {
         };
         self.take(Event::GateStarted { index, command: gate.run.clone() });
         let output = if passed { "" } else { "1 test failed" }.to_owned();
-        self.take(Event::GateEnded { index, command: gate.run, passed, output, seconds: 1 });
+        self.take(Event::GateEnded { index, command: gate.run, passed, output, milliseconds: 1 });
         self.settle();
     }
 
@@ -157,7 +158,9 @@ impl<'a> Run<'a> {
     /// The entries written so far.
     fn history(&self) -> String {
         let entries = self.seen.iter().filter_map(|event| match event {
-            Event::IterationEnded { entry } | Event::Finished { entry } => Some(entry.as_str()),
+            Event::IterationEnded { entry } | Event::Finished { entry } => {
+                Some(entry.text.as_str())
+            }
             _ => None,
         });
         entries.collect()
@@ -559,7 +562,7 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         },
     };
     let attempt = if random.one_of(8) == 0 { Attempt(9) } else { run.state.attempt };
-    let spent = Spent { seconds: 1, tokens: Some(Tokens(10)), cached: None, cost: Some(1) };
+    let spent = Spent { milliseconds: 1, tokens: Some(Tokens(10)), cached: None, cost: Some(1) };
     let facts = ReportFacts {
         agent: stage.name.clone(),
         iteration: run.state.iteration,
@@ -619,16 +622,16 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
             command: "g".to_owned(),
             passed: random.one_of(2) == 0,
             output: String::new(),
-            seconds: 0,
+            milliseconds: 0,
         },
         9 => Event::SubloopEntered { reason: "r".to_owned() },
-        _ => Event::IterationEnded { entry: String::new() },
+        _ => Event::IterationEnded { entry: HistoryText::new(String::new()) },
     }
 }
 
 fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
     match kind {
-        11 => Event::Finished { entry: String::new() },
+        11 => Event::Finished { entry: HistoryText::new(String::new()) },
         12 => Event::Answered {
             asked_seq: run.state.last_seq,
             option_id: ["go_on", "stop"][random.one_of(2)].to_owned(),

@@ -1,0 +1,117 @@
+//! `baton demo`: a whole run on a small bundled project. What the team answers was written in
+//! advance, so no model is called; what it runs and what it changes is real.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use baton_core::config::ExecutorConfig;
+use baton_core::event::Limits;
+use baton_core::id::AgentName;
+use baton_core::policy::Gate;
+use baton_runtime::board::{Board, NewBoard};
+use baton_runtime::drive::Drive;
+use baton_runtime::executor::{Agent, Executors, Preset};
+use baton_runtime::store;
+use include_dir::{Dir, include_dir};
+
+use super::run::Session;
+use super::{Outcome, Place};
+use crate::args::DemoArgs;
+use crate::reply::{Failure, INTERNAL, USAGE};
+
+static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../demo");
+
+const TASK: &str = "average() panics for large numbers. Make it right for all of them.";
+
+pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
+    for program in ["cargo", "sh", "awk"] {
+        if place.environment.program(program).is_none() {
+            return Err(Failure::new(USAGE, format!("the demo needs `{program}` on the PATH")));
+        }
+    }
+    let folder = folder(args)?;
+    let project = folder.join("project");
+    unpack(&folder)?;
+    let root = project.join(baton_runtime::board::FOLDER);
+    NewBoard { root: &root, pack: "tdd", language: "en" }.create()?;
+    let goal = "# Project\n\n## Goal\naverage() gives the right answer for every pair of i32 and never panics.\n\n## Build and test\n`cargo test --offline`\n";
+    store::write(&root.join("memory/global_context.md"), goal.as_bytes())?;
+    let mut board = Board::open(&root, &place.environment)?;
+    let gate = |on: &str| Gate {
+        on: AgentName::new(on).expect("a valid name"),
+        run: "cargo test --offline --quiet".to_owned(),
+        timeout: 120,
+    };
+    // The bundled project has no tool for coverage; a figure would be made up.
+    if let Some(tdd) = &mut board.pack.policy.tdd_rules {
+        tdd.min_coverage = 0;
+    }
+    board.pack.policy.gates = vec![gate("TEST"), gate("FINISH")];
+    store::write(
+        &root.join("memory/verification_policy.json"),
+        board.pack.policy.render().as_bytes(),
+    )?;
+    let board = board;
+    let script = folder.join("play/agent.sh").to_string_lossy().into_owned();
+    let config = ExecutorConfig { command: vec!["sh".to_owned(), script], env: Vec::new() };
+    let preset = Preset::own("the bundled script", &config);
+    let mut session = Session::idle(place, &board);
+    session
+        .say("This is a demo: the team's answers were written in advance and no model is called.");
+    session.say("The tests, the gates and the changes to the files are real.\n");
+    session.executors = Executors::new(Box::new(Agent::new(preset, &place.environment)));
+    session.signals()?;
+    let limits =
+        Limits { iterations: 10, seconds: None, tokens: None, cost: None, stage_seconds: 120 };
+    let start = Instant::now();
+    let mut reply = session.go(|around| Drive::start(around, TASK, limits))?;
+    let shown = |path: PathBuf| path.display().to_string();
+    let board_path = shown(root.clone());
+    reply.text.push_str(&format!(
+        "\n{:.1} s. Look around:\n  cd {}\n  baton log                    what happened\n  baton diff                   what changed in the project\n  baton prompt main --explain  what MAIN sees, and why\n  less {board_path}/memory/project_history.md\n  less {board_path}/memory/dev_plan.md\n  ls {board_path}/reports/archive\n",
+        start.elapsed().as_secs_f64(),
+        shown(project),
+    ));
+    if let Some(map) = reply.json.as_object_mut() {
+        map.insert("project".to_owned(), folder.join("project").display().to_string().into());
+    }
+    Ok(reply)
+}
+
+fn folder(args: &DemoArgs) -> Result<PathBuf, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::new(INTERNAL, format!("cannot make a folder: {error}"));
+    match &args.folder {
+        None => {
+            let folder =
+                tempfile::Builder::new().prefix("baton-demo-").tempdir().map_err(failed)?;
+            Ok(folder.keep())
+        }
+        Some(folder) => {
+            let is_empty =
+                std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
+            if !is_empty {
+                let message = format!("{} is not empty", folder.display());
+                return Err(
+                    Failure::new(USAGE, message).hint("name a folder that is not there yet")
+                );
+            }
+            std::fs::create_dir_all(folder).map_err(failed)?;
+            std::fs::canonicalize(folder).map_err(failed)
+        }
+    }
+}
+
+/// Writes the project and the scripts.
+fn unpack(folder: &Path) -> Result<(), Failure> {
+    let mut open = vec![&FILES];
+    while let Some(dir) = open.pop() {
+        for file in dir.files() {
+            // A file of this name would rule our own repository.
+            let name = file.path().to_string_lossy().replace("gitignore", ".gitignore");
+            store::write_new(&folder.join(name), file.contents())?;
+        }
+        open.extend(dir.dirs());
+    }
+    Ok(())
+}

@@ -1,0 +1,523 @@
+//! `baton run|resume|answer|stop`
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use baton_core::config::Config;
+use baton_core::decision::Question;
+use baton_core::event::{Limits, Stop};
+use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
+use baton_core::workflow::{Phase, State};
+use baton_runtime::board::{Board, NewBoard};
+use baton_runtime::drive::{self, Around, Control, Drive, End, Notice};
+use baton_runtime::executor::{self, Agent, Executor, Executors, PRESETS, Plain};
+use baton_runtime::lock::{self, Lock};
+use baton_runtime::model::cassette::Tape;
+use baton_runtime::model::choose::{self, Asked};
+use baton_runtime::model::{Client, Limits as CallLimits, catalogue};
+use baton_runtime::store::Disk;
+use baton_runtime::{builtin, git, trust};
+use serde_json::json;
+
+use super::{Outcome, Place};
+use crate::args::{AnswerArgs, BudgetArgs, HowArgs, ProviderArgs, RunArgs, StopArgs};
+use crate::progress::Progress;
+use crate::reply::{DAMAGED, Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
+
+pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
+    let board = board_for(place, args)?;
+    let task = args.task.join(" ");
+    if task.trim().is_empty() {
+        return Err(Failure::new(USAGE, "what is the task?").hint("baton run \"make add() safe\""));
+    }
+    let limits = limits(&board.config, &args.budget, None);
+    let mut session = Session::open(place, &board, &args.how)?;
+    session.go(|around| Drive::start(around, &task, limits))
+}
+
+pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
+    let board = place.board()?;
+    let before = drive::last_run(&board).map_err(failed)?;
+    let before = before.map(|run| drive::look(&board, &run)).transpose().map_err(failed)?;
+    let limits =
+        before.as_ref().map(|state| limits(&board.config, &args.budget, Some(state.limits)));
+    let mut session = Session::open(place, &board, &args.how)?;
+    session.go(|around| Drive::resume(around, limits))
+}
+
+pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
+    let board = place.board()?;
+    let mut session = Session::open(place, &board, &args.how)?;
+    let comment = args.comment.clone().unwrap_or_default();
+    session.go(|around| {
+        let mut drive = Drive::resume(around, None)?;
+        drive.answer(&args.option, &comment)?;
+        Ok(drive)
+    })
+}
+
+pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
+    let board = place.board()?;
+    let path = drive::lock_path(&board);
+    let holder = Lock::holder(&path);
+    if args.abandon {
+        if let Some(by) = holder {
+            return Err(Failure::new(HELD, format!("the run goes on in another process: {by}"))
+                .hint("`baton stop` first, then `baton stop --abandon`"));
+        }
+        let mut session = Session::idle(place, &board);
+        let around = session.around();
+        let mut drive = Drive::resume(around, None).map_err(failed)?;
+        drive.abandon().map_err(failed)?;
+        let text = "the run is given up; its files stay as they are, and another can begin\n";
+        return Ok(Reply::new(text, json!({ "ok": true, "abandoned": true })));
+    }
+    let Some(holder) = holder else {
+        return Err(Failure::new(USAGE, "no run is going on here")
+            .hint("`baton status` says where it stands"));
+    };
+    let pid = holder
+        .strip_prefix("process ")
+        .and_then(|rest| rest.split(',').next()?.parse::<i32>().ok());
+    let Some(pid) = pid else {
+        return Err(Failure::new(INTERNAL, format!("cannot tell which process it is: {holder}")));
+    };
+    let times = if args.now { 2 } else { 1 };
+    for _ in 0..times {
+        baton_runtime::sandbox::ask_to_stop(pid).map_err(|why| Failure::new(INTERNAL, why))?;
+    }
+    let text = format!("asked {holder} to stop; it ends when its stage is written down\n");
+    Ok(Reply::new(text, json!({ "ok": true, "process": pid })))
+}
+
+/// The blackboard, made where there is none.
+fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
+    if let Some(path) = place.board_path() {
+        let board = Board::open(&path, &place.environment)?;
+        if let Some(pack) = args.pack.as_ref().filter(|pack| **pack != board.pack.manifest.name) {
+            let own = &board.pack.manifest.name;
+            let message = format!("the blackboard has the pack {own}, not {pack}");
+            return Err(
+                Failure::new(USAGE, message).hint(format!("`baton pack use {pack}` switches it"))
+            );
+        }
+        return Ok(board);
+    }
+    let path = place.new_board_path();
+    let pack = args.pack.as_deref().unwrap_or(builtin::DEFAULT_PACK);
+    let language = args.lang.as_deref().unwrap_or(builtin::DEFAULT_LANGUAGE);
+    NewBoard { root: &path, pack, language }.create()?;
+    let _ = git::exclude(&path);
+    Ok(Board::open(&path, &place.environment)?)
+}
+
+fn limits(config: &Config, budget: &BudgetArgs, old: Option<Limits>) -> Limits {
+    let own = &config.limits;
+    let dollars = budget.budget_dollars.or(own.dollars);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a budget is positive and far below 2^53 nano-dollars"
+    )]
+    let cost = dollars
+        .filter(|dollars| dollars.is_finite() && *dollars >= 0.0)
+        .map(|dollars| (dollars * 1e9) as u64);
+    let minutes = budget.budget_minutes.or(own.minutes);
+    Limits {
+        iterations: budget
+            .max_iterations
+            .or(old.map(|old| old.iterations))
+            .unwrap_or(own.iterations),
+        seconds: minutes.map(|minutes| u64::from(minutes) * 60).or(old.and_then(|old| old.seconds)),
+        tokens: budget.budget_tokens.or(own.tokens).map(Tokens).or(old.and_then(|old| old.tokens)),
+        cost: cost.or(old.and_then(|old| old.cost)),
+        stage_seconds: u64::from(own.stage_minutes) * 60,
+    }
+}
+
+/// The window of the model that gets a stage's prompt.
+type Windows = Box<dyn Fn(&AgentName) -> Option<Tokens>>;
+
+/// A run and everything around it.
+pub(super) struct Session<'a> {
+    place: &'a Place,
+    board: &'a Board,
+    pub(super) executors: Executors,
+    control: Control,
+    progress: Progress,
+    windows: Windows,
+}
+
+impl<'a> Session<'a> {
+    fn open(place: &'a Place, board: &'a Board, how: &HowArgs) -> Result<Session<'a>, Failure> {
+        if !trust::is_trusted(board, &place.environment)? {
+            let commands = trust::commands(board)?;
+            let list: Vec<String> = commands.iter().map(|command| format!("  {command}")).collect();
+            let message = format!(
+                "the blackboard's files name commands that nobody has agreed to:\n{}",
+                list.join("\n")
+            );
+            return Err(Failure::new(USAGE, message).hint("`baton trust` agrees to exactly these"));
+        }
+        let executors = executors(place, board, how)?;
+        let mut session = Session::idle(place, board);
+        session.executors = executors;
+        session.windows = windows(place, board);
+        session.signals()?;
+        Ok(session)
+    }
+
+    /// Without anybody who could run a stage.
+    pub(super) fn idle(place: &'a Place, board: &'a Board) -> Session<'a> {
+        let agents = board.pack.manifest.agent_names();
+        Session {
+            place,
+            board,
+            executors: Executors::new(Box::new(Nobody)),
+            control: Control::default(),
+            progress: Progress::new(place.json, agents),
+            windows: Box::new(|_| None),
+        }
+    }
+
+    fn around(&mut self) -> Around<'_> {
+        let progress = &mut self.progress;
+        let watch = Box::new(move |notice: Notice<'_>| progress.notice(&notice));
+        Around {
+            board: self.board,
+            project: drive::project_of(&self.board.root),
+            environment: &self.place.environment,
+            executors: &mut self.executors,
+            control: self.control.clone(),
+            disk: Disk::default(),
+            clock: drive::now,
+            watch,
+            context_window: self.windows.as_ref(),
+        }
+    }
+
+    /// Something that is said before the run begins.
+    pub(super) fn say(&mut self, line: &str) {
+        self.progress.notice(&Notice::Said(line.to_owned()));
+    }
+
+    /// From here on signals park the run.
+    pub(super) fn signals(&self) -> Result<(), Failure> {
+        signals(&self.control)
+    }
+
+    pub(super) fn go(
+        &mut self,
+        begin: impl FnOnce(Around<'_>) -> Result<Drive<'_>, drive::Error>,
+    ) -> Outcome {
+        let json = self.place.json;
+        let mut drive = begin(self.around()).map_err(failed)?;
+        loop {
+            let end = drive.run().map_err(failed)?;
+            let question = match (&end, &drive.state().phase) {
+                (End::Waiting, Phase::Waiting { question, .. }) => question.clone(),
+                _ => return Ok(ended(&end, drive.state())),
+            };
+            let is_asked =
+                !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+            match is_asked.then(|| ask(&question)).flatten() {
+                Some((option, comment)) => drive.answer(&option, &comment).map_err(failed)?,
+                None => return Ok(ended(&end, drive.state())),
+            }
+        }
+    }
+}
+
+/// Asks at the terminal. `None`: no answer now.
+fn ask(question: &Question) -> Option<(String, String)> {
+    let mut err = std::io::stderr();
+    let shown = |text: &str| baton_core::text::escaped(text);
+    let _ = writeln!(err, "\n{}\n{}", shown(&question.title), shown(&question.text));
+    for (index, option) in question.options.iter().enumerate() {
+        let best = if question.recommended_option_id.as_ref() == Some(&option.option_id) {
+            " (recommended)"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            err,
+            "  {}. {}: {}{best}",
+            index + 1,
+            shown(&option.option_id),
+            shown(&option.description)
+        );
+    }
+    let _ = write!(err, "number or name, then a comment if you like; empty to leave it open: ");
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).ok()?;
+    let (word, comment) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+    let by_number =
+        word.parse::<usize>().ok().and_then(|number| question.options.get(number.checked_sub(1)?));
+    let option = by_number.or_else(|| question.options.iter().find(|own| own.option_id == word))?;
+    Some((option.option_id.clone(), comment.trim().to_owned()))
+}
+
+/// What a run says when it is left.
+fn ended(end: &End, state: &State) -> Reply {
+    let totals = &state.totals;
+    let cost = match totals.unknown_costs {
+        0 => catalogue::Cost(totals.cost).to_string(),
+        _ if totals.cost == 0 => "unknown".to_owned(),
+        unknown => format!("at least {} ({unknown} stages unknown)", catalogue::Cost(totals.cost)),
+    };
+    let figures = format!(
+        "{} iterations, {} stages, {:.1} s, {} tokens{}, cost {cost}",
+        totals.iterations,
+        totals.stages,
+        totals.milliseconds as f64 / 1e3,
+        totals.tokens,
+        if totals.uncounted > 0 { " counted" } else { "" },
+    );
+    let (code, text) = match end {
+        End::Finished => {
+            let mut files: Vec<&str> = state
+                .stage_changes
+                .iter()
+                .flat_map(|(_, files)| files)
+                .map(String::as_str)
+                .collect();
+            files.sort_unstable();
+            files.dedup();
+            let files = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
+            let gates: Vec<&str> = state
+                .current
+                .gates
+                .iter()
+                .filter(|gate| gate.passed)
+                .map(|gate| gate.command.as_str())
+                .collect();
+            let gates = if gates.is_empty() { "none are set".to_owned() } else { gates.join(", ") };
+            (0, format!("finished\nfiles changed: {files}\ngates passed: {gates}\n{figures}\n"))
+        }
+        End::Waiting => {
+            let question = match &state.phase {
+                Phase::Waiting { question, .. } => {
+                    let options: Vec<String> = question
+                        .options
+                        .iter()
+                        .map(|option| format!("  {}: {}", option.option_id, option.description))
+                        .collect();
+                    format!("{}\n{}\n{}\n", question.title, question.text, options.join("\n"))
+                }
+                _ => String::new(),
+            };
+            (WAITING, format!("waits for a person\n{question}`baton answer OPTION` goes on\n"))
+        }
+        End::Parked => (WAITING, format!("parked; `baton resume` goes on\n{figures}\n")),
+        End::Stopped(stop) => {
+            let code = match stop {
+                Stop::Protocol(_) => PROTOCOL,
+                Stop::Limit(_) | Stop::Loop(_) => LIMIT,
+                Stop::Executor(_) => INTERNAL,
+                Stop::Person(_) => WAITING,
+            };
+            (
+                code,
+                format!(
+                    "stopped: {}\n{figures}\nnothing is lost; `baton resume` goes on from here once the cause is mended\n",
+                    stop.why()
+                ),
+            )
+        }
+    };
+    let mut reply = Reply::new(
+        text,
+        json!({ "ok": code == 0, "run": state.run, "iteration": state.iteration, "totals": totals, "stopped": state.stopped, "waiting": *end == End::Waiting }),
+    );
+    reply.code = code;
+    reply
+}
+
+pub(super) fn failed(error: drive::Error) -> Failure {
+    let message = error.to_string();
+    match error {
+        drive::Error::Unfinished(_) => {
+            Failure::new(USAGE, message).hint("`baton stop --abandon` gives it up")
+        }
+        drive::Error::NothingToResume => {
+            Failure::new(USAGE, message).hint("`baton run \"task\"` begins one")
+        }
+        drive::Error::AlreadyFinished(_)
+        | drive::Error::NoQuestion
+        | drive::Error::NoOption { .. } => Failure::new(USAGE, message),
+        drive::Error::RulesChanged { .. } => Failure::new(USAGE, message)
+            .hint("undo the change, or `baton stop --abandon` and begin a new run"),
+        drive::Error::Lock(lock::Error::Held { .. }) => {
+            Failure::new(HELD, message).hint("`baton stop` asks it to stop")
+        }
+        drive::Error::Journal(
+            baton_runtime::journal::Error::Damaged { .. }
+            | baton_runtime::journal::Error::Version { .. },
+        )
+        | drive::Error::Misfit(_) => Failure::new(DAMAGED, message)
+            .hint("the journal is not touched; a copy of it is the first thing to make"),
+        drive::Error::Store(ref error) if error.is_full() => Failure::new(INTERNAL, message)
+            .hint("free some space, then `baton resume`: nothing is lost"),
+        drive::Error::Lock(_)
+        | drive::Error::Journal(_)
+        | drive::Error::Guard(_)
+        | drive::Error::Snapshot(_)
+        | drive::Error::Store(_)
+        | drive::Error::Load(_) => Failure::new(INTERNAL, message),
+    }
+}
+
+/// Nobody: for commands that only write something down.
+struct Nobody;
+
+impl Executor for Nobody {
+    fn name(&self) -> String {
+        "nobody".to_owned()
+    }
+
+    fn call(
+        &mut self,
+        _call: &executor::Call<'_>,
+        _interrupt: &baton_runtime::sandbox::Interrupt,
+        _hear: executor::Hear<'_>,
+    ) -> Result<executor::Outcome, executor::Unusable> {
+        Err(executor::Unusable("nobody runs stages here".to_owned()))
+    }
+}
+
+fn executors(place: &Place, board: &Board, how: &HowArgs) -> Result<Executors, Failure> {
+    let default = executor(place, board, how, how.executor.as_deref(), None)?;
+    let mut all = Executors::new(default);
+    for (name, own) in &board.config.agents {
+        if own.executor.is_some() || own.model.is_some() {
+            let executor =
+                executor(place, board, how, own.executor.as_deref(), own.model.as_deref())?;
+            all = all.with(name.clone(), executor);
+        }
+    }
+    Ok(all)
+}
+
+const BUILTIN: &str = "builtin";
+
+/// The executor of this name; without one, a model where one is configured, else an agent program.
+fn executor(
+    place: &Place,
+    board: &Board,
+    how: &HowArgs,
+    name: Option<&str>,
+    model: Option<&str>,
+) -> Result<Box<dyn Executor>, Failure> {
+    if let Some(name) = name.filter(|name| *name != BUILTIN) {
+        let Some(preset) = executor::program_named(name, &board.config) else {
+            let mut known: Vec<&str> = vec![BUILTIN];
+            known.extend(PRESETS);
+            known.extend(board.config.executors.keys().map(String::as_str));
+            let near = baton_core::problem::nearest(name, &known)
+                .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            let message = format!("there is no executor `{}`", baton_core::text::shown(name, 40));
+            return Err(Failure::new(USAGE, message)
+                .hint(format!("known are {}{near}", baton_core::problem::list(&known))));
+        };
+        let program = preset.program().to_owned();
+        if !program.contains('/') && place.environment.program(&program).is_none() {
+            let message =
+                format!("the program `{program}` of the executor `{name}` is not on the PATH");
+            return Err(
+                Failure::new(USAGE, message).hint("install it, or choose another with --executor")
+            );
+        }
+        return Ok(Box::new(Agent::new(preset, &place.environment)));
+    }
+    let asked = asked(&how.provider, model);
+    match choose::choose(&asked, &board.config, &place.environment) {
+        Err(problem) => Err(Failure::new(USAGE, problem.to_string())),
+        Ok(Some(choice)) => plain(&choice, board, how),
+        Ok(None) if name.is_none() => {
+            let found = PRESETS.iter().find(|name| place.environment.program(name).is_some());
+            let preset = found.and_then(|name| executor::program_named(name, &board.config));
+            match preset {
+                Some(preset) => Ok(Box::new(Agent::new(preset, &place.environment))),
+                None => Err(nothing_to_call()),
+            }
+        }
+        Ok(None) => Err(nothing_to_call()),
+    }
+}
+
+fn nothing_to_call() -> Failure {
+    let ways = format!(
+        "{}; or install an agent program ({}); or try `baton demo`, which needs neither key nor network",
+        choose::ways(),
+        PRESETS.join(", ")
+    );
+    Failure::new(USAGE, "nothing says which model or agent to call").hint(ways)
+}
+
+fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
+    Asked {
+        provider: args.provider.clone(),
+        base_url: args.base_url.clone(),
+        model: model.map(str::to_owned).or_else(|| args.model.clone()),
+    }
+}
+
+fn plain(
+    choice: &choose::Choice,
+    board: &Board,
+    how: &HowArgs,
+) -> Result<Box<dyn Executor>, Failure> {
+    let Some(model) = choice.model.clone() else {
+        return Err(Failure::new(USAGE, "which model? Nothing says it")
+            .hint("say `--model NAME` or set BATON_MODEL"));
+    };
+    let client = Client::new(choice.endpoint.clone(), CallLimits::default());
+    let mut client =
+        client.map_err(|why| Failure::new(INTERNAL, why))?.with_secrets(&choice.secrets);
+    let tape = match (&how.record, &how.replay) {
+        (Some(path), _) => Some(Tape::record(path)),
+        (None, Some(path)) => Some(Tape::play(path)),
+        (None, None) => None,
+    };
+    if let Some(tape) = tape {
+        client = client.with_tape(tape.map_err(|why| Failure::new(USAGE, why))?);
+    }
+    let known = catalogue::known(&model, board.config.models.get(&model));
+    let max_output = known.max_output.map_or(Tokens(8_192), |most| most.min(Tokens(16_384)));
+    Ok(Box::new(Plain { client, model, max_output, price: known.price }))
+}
+
+/// The window of the model that gets a stage's prompt, as far as its name tells.
+fn windows(place: &Place, board: &Board) -> Windows {
+    let chosen = choose::model_name(&Asked::default(), &board.config, &place.environment);
+    let config = board.config.clone();
+    Box::new(move |name| {
+        let name = if *name == FINISH_CHECK { MAIN } else { name.as_str() };
+        let own = config.agents.get(name).and_then(|agent| agent.model.clone());
+        let model = own.or_else(|| chosen.clone())?;
+        catalogue::known(&model, config.models.get(&model)).context_window
+    })
+}
+
+/// Once: finish the step's record and park. Twice: leave now.
+fn signals(control: &Control) -> Result<(), Failure> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
+    let mut signals = signals
+        .map_err(|error| Failure::new(INTERNAL, format!("cannot watch for signals: {error}")))?;
+    let control = control.clone();
+    std::thread::spawn(move || {
+        for (count, _) in signals.forever().enumerate() {
+            match count {
+                0 => {
+                    control.park();
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "\nstops when this stage is written down; once more to leave now"
+                    );
+                }
+                _ => control.interrupt.at_once(),
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! `baton status|log|diff|undo|trust`
+
+use std::io::Write;
+use std::time::Duration;
+
+use baton_core::event::{Event, Record};
+use baton_core::workflow::State;
+use baton_core::{text, view};
+use baton_runtime::board::Board;
+use baton_runtime::lock::Lock;
+use baton_runtime::model::catalogue::Cost;
+use baton_runtime::snapshot::Snapshots;
+use baton_runtime::store::Disk;
+use baton_runtime::{drive, journal};
+use serde_json::json;
+
+use super::run::failed;
+use super::{Outcome, Place};
+use crate::args::LogArgs;
+use crate::reply::{Failure, HELD, INTERNAL, Reply, USAGE, table};
+
+pub(super) fn status(place: &Place) -> Outcome {
+    let board = place.board()?;
+    let Some(run) = drive::last_run(&board).map_err(failed)? else {
+        let text = "no run yet; `baton run \"task\"` begins one\n";
+        return Ok(Reply::new(text, json!({ "ok": true, "run": null })));
+    };
+    let state = drive::look(&board, &run).map_err(failed)?;
+    let prompts: Vec<u64> = records(&board, &run)?.iter().filter_map(main_prompt).collect();
+    let largest = prompts.iter().copied().max().unwrap_or(0);
+    let alarms = view::alarms(&state.totals, largest, view::CacheFigures::default());
+    let standing = match Lock::holder(&drive::lock_path(&board)) {
+        Some(holder) => format!("goes on in {holder}"),
+        None => view::standing(&state),
+    };
+    let mut rows = vec![
+        vec!["run".to_owned(), format!("{run}: {}", text::shown(state.task.trim(), 120))],
+        vec!["stands".to_owned(), standing.clone()],
+    ];
+    rows.extend(figures(&state));
+    let mean = prompts.iter().sum::<u64>() / prompts.len().max(1) as u64;
+    rows.push(vec![
+        "MAIN's prompt".to_owned(),
+        format!("{mean} bytes in the mean, {largest} at most"),
+    ]);
+    let mut out = table(&rows);
+    for alarm in &alarms {
+        let kind = if alarm.is_warning { "warning" } else { "info" };
+        out.push_str(&format!("{kind}: {}\n", alarm.text));
+    }
+    let alarm = |alarm: &view::Alarm| json!({ "warning": alarm.is_warning, "text": alarm.text });
+    let alarms: Vec<_> = alarms.iter().map(alarm).collect();
+    let json = json!({ "ok": true, "run": run, "stands": standing, "iteration": state.iteration, "totals": state.totals, "limits": state.limits, "stopped": state.stopped, "alarms": alarms });
+    Ok(Reply::new(out, json))
+}
+
+/// Bytes of a prompt of MAIN.
+fn main_prompt(record: &Record) -> Option<u64> {
+    match &record.event {
+        Event::StageStarted(started) if started.stage.name == baton_core::id::MAIN => {
+            started.ledger.as_ref()?["bytes"].as_u64()
+        }
+        _ => None,
+    }
+}
+
+fn figures(state: &State) -> Vec<Vec<String>> {
+    let totals = &state.totals;
+    let seconds = |milliseconds: u64| format!("{:.1} s", milliseconds as f64 / 1e3);
+    let known = if totals.unknown_costs > 0 { "at least " } else { "" };
+    let counted = if totals.uncounted > 0 { " counted" } else { "" };
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    vec![
+        row(
+            "iteration",
+            format!(
+                "{} ({} of {} used)",
+                state.iteration, totals.iterations, state.limits.iterations
+            ),
+        ),
+        row(
+            "stages",
+            format!(
+                "{} ({} decisions of MAIN, {} corrections)",
+                totals.stages, totals.main_calls, totals.corrections
+            ),
+        ),
+        row("time", seconds(totals.milliseconds)),
+        row("tokens", format!("{}{counted} ({} from a cache)", totals.tokens, totals.cached)),
+        row("cost", format!("{known}{}", Cost(totals.cost))),
+        row(
+            "sub-loops",
+            format!(
+                "{} entered in {} runs of the tester, {} repaired, {}, {} decisions saved",
+                totals.subloops,
+                totals.tester_runs,
+                totals.subloops_passed,
+                seconds(totals.subloop_milliseconds),
+                totals.main_calls_saved
+            ),
+        ),
+        row(
+            "overturned",
+            format!("{} passes, {} finishes", totals.passes_overturned, totals.finishes_overturned),
+        ),
+    ]
+}
+
+fn records(board: &Board, run: &str) -> Result<Vec<Record>, Failure> {
+    journal::records(&drive::journal_folder(board, run)).map_err(|error| failed(error.into()))
+}
+
+fn run_named(board: &Board, name: Option<&String>) -> Result<String, Failure> {
+    match name {
+        Some(name) => Ok(name.clone()),
+        None => drive::last_run(board).map_err(failed)?.ok_or_else(|| {
+            Failure::new(USAGE, "no run yet").hint("`baton run \"task\"` begins one")
+        }),
+    }
+}
+
+pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
+    let board = place.board()?;
+    let run = run_named(&board, args.run.as_ref())?;
+    let agents = board.pack.manifest.agent_names();
+    let mut iteration = 1;
+    let mut shown = 0;
+    loop {
+        let all = records(&board, &run)?;
+        let mut out = String::new();
+        for record in &all[shown.min(all.len())..] {
+            match &record.event {
+                Event::RunStarted(start) => iteration = start.first_iteration.0,
+                Event::StageStarted(started) => iteration = started.stage.iteration.0,
+                _ => {}
+            }
+            let line = match args.lines {
+                true => view::log_line(record, iteration),
+                false => view::line(record, iteration, &agents),
+            };
+            let line = line.map(|line| format!("{}  {line}\n", record.time));
+            match place.json {
+                true => out
+                    .push_str(&format!("{}\n", serde_json::to_string(record).unwrap_or_default())),
+                false => out.push_str(&line.unwrap_or_default()),
+            }
+        }
+        shown = all.len();
+        let is_over = all.last().is_some_and(|last| {
+            matches!(last.event, Event::Finished { .. } | Event::Stopped { .. } | Event::Abandoned)
+        });
+        if !args.follow {
+            let json = json!({ "ok": true, "run": run, "records": all });
+            let text = if place.json { String::new() } else { out };
+            return Ok(Reply::new(text, json));
+        }
+        // Whoever reads may have read enough.
+        if write!(std::io::stdout(), "{}", text::escaped(&out)).is_err() || is_over {
+            return Ok(Reply::new("", json!({ "ok": true, "run": run })));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// Snapshots before and after the stages of an iteration, or of the run.
+fn span(all: &[Record], iteration: Option<u32>) -> Option<(String, Option<String>)> {
+    let is_wanted = |own: u32| iteration.is_none_or(|wanted| own == wanted);
+    let mut first = None;
+    let mut last = None;
+    for record in all {
+        match &record.event {
+            Event::StageStarted(started) if is_wanted(started.stage.iteration.0) => {
+                first = first.or_else(|| started.snapshot.clone());
+            }
+            Event::StageEnded(ended) if is_wanted(ended.stage.iteration.0) => {
+                last = ended.snapshot.clone().or(last);
+            }
+            _ => {}
+        }
+    }
+    first.map(|first| (first, last))
+}
+
+pub(super) fn diff(place: &Place, iteration: Option<u32>) -> Outcome {
+    let board = place.board()?;
+    let run = run_named(&board, None)?;
+    let all = records(&board, &run)?;
+    let Some((before, Some(after))) = span(&all, iteration) else {
+        return Ok(Reply::new(
+            "no stage that writes has ended there\n",
+            json!({ "ok": true, "files": [] }),
+        ));
+    };
+    let snapshots = Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
+    let snapshot_failed =
+        |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
+    let names = snapshots.changed(&before, &after).map_err(snapshot_failed)?;
+    let (old, new) = (
+        snapshots.manifest(&before).map_err(snapshot_failed)?,
+        snapshots.manifest(&after).map_err(snapshot_failed)?,
+    );
+    let mut out = String::new();
+    for name in &names {
+        let content =
+            |manifest: &baton_runtime::snapshot::Manifest| -> Result<Option<String>, Failure> {
+                let Some(entry) = manifest.files.get(name) else { return Ok(None) };
+                let bytes = snapshots.content(&entry.hash).map_err(snapshot_failed)?;
+                Ok(Some(String::from_utf8(bytes).unwrap_or_else(|_| "(not text)\n".to_owned())))
+            };
+        let (a, b) = (content(&old)?, content(&new)?);
+        let label = |text: &Option<String>, side: &str| {
+            if text.is_some() { format!("{side}/{name}") } else { "/dev/null".to_owned() }
+        };
+        let headers = (label(&a, "a"), label(&b, "b"));
+        let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
+        let diff = similar::TextDiff::from_lines(&a, &b);
+        out.push_str(&diff.unified_diff().header(&headers.0, &headers.1).to_string());
+    }
+    if out.is_empty() {
+        out.push_str("nothing changed\n");
+    }
+    Ok(Reply::new(out.clone(), json!({ "ok": true, "files": names, "diff": out })))
+}
+
+pub(super) fn undo(place: &Place, iteration: u32) -> Outcome {
+    let board = place.board()?;
+    let run = run_named(&board, None)?;
+    if let Some(holder) = Lock::holder(&drive::lock_path(&board)) {
+        return Err(
+            Failure::new(HELD, format!("the run goes on in {holder}")).hint("`baton stop` first")
+        );
+    }
+    let all = records(&board, &run)?;
+    let Some((before, _)) = span(&all, Some(iteration)) else {
+        return Err(Failure::new(USAGE, format!("no stage of iteration {iteration} could write"))
+            .hint("`baton log` shows the iterations"));
+    };
+    let mut snapshots =
+        Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
+    let snapshot_failed =
+        |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
+    // What is there now can be had back.
+    let kept = snapshots.take().map_err(snapshot_failed)?;
+    let files = snapshots.restore(&before).map_err(snapshot_failed)?;
+    let text = format!(
+        "{} files are as they were before iteration {iteration}; what was there is kept as snapshot {kept}\nfiles that git ignores are not covered\n",
+        files.len()
+    );
+    Ok(Reply::new(text, json!({ "ok": true, "files": files, "kept": kept })))
+}
+
+pub(super) fn trust(place: &Place) -> Outcome {
+    let board = place.board()?;
+    let commands = baton_runtime::trust::trust(&board, &place.environment)?;
+    let list: String = commands.iter().map(|command| format!("  {command}\n")).collect();
+    let text = match commands.is_empty() {
+        true => "the blackboard's files name no command; there is nothing to agree to\n".to_owned(),
+        false => format!("agreed to exactly these, until one of them changes:\n{list}"),
+    };
+    Ok(Reply::new(text, json!({ "ok": true, "commands": commands })))
+}

@@ -1,0 +1,100 @@
+//! What is seen while a run goes on: a line an event on standard error, or events as JSON lines on
+//! standard output for programs.
+
+use std::io::{IsTerminal, Write};
+use std::time::Instant;
+
+use baton_core::id::AgentName;
+use baton_core::{text, view};
+use baton_runtime::drive::Notice;
+
+pub(crate) struct Progress {
+    json: bool,
+    is_terminal: bool,
+    agents: Vec<AgentName>,
+    /// The stage that runs, since when, and how much it has said.
+    running: Option<(String, Instant, usize)>,
+    last_drawn: Instant,
+}
+
+impl Progress {
+    pub(crate) fn new(json: bool, agents: Vec<AgentName>) -> Progress {
+        let is_terminal = std::io::stderr().is_terminal() && !json;
+        Progress { json, is_terminal, agents, running: None, last_drawn: Instant::now() }
+    }
+
+    pub(crate) fn notice(&mut self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Event(record, _) if self.json => {
+                // Whoever reads may have read enough.
+                let _ = writeln!(
+                    std::io::stdout(),
+                    "{}",
+                    serde_json::to_string(record).unwrap_or_default()
+                );
+            }
+            Notice::Event(record, state) => {
+                self.clear();
+                let iteration = match &record.event {
+                    baton_core::event::Event::IterationEnded { .. } => {
+                        state.iteration.0.saturating_sub(1)
+                    }
+                    _ => state.iteration.0,
+                };
+                if let Some(line) = view::line(record, iteration, &self.agents) {
+                    say(&line);
+                }
+            }
+            Notice::Begins { stage, by, prompt } if !self.json => {
+                self.clear();
+                let sub =
+                    stage.subloop.map_or(String::new(), |number| format!(" (sub-loop {number})"));
+                let line = format!(
+                    "[{}] {}{sub} works: {by}, prompt of {} tokens",
+                    stage.iteration,
+                    stage.name,
+                    prompt.tokens()
+                );
+                match self.is_terminal {
+                    true => self.running = Some((line, Instant::now(), 0)),
+                    false => say(&line),
+                }
+                self.draw();
+            }
+            Notice::Heard(piece) => {
+                if let Some((_, _, said)) = &mut self.running {
+                    *said += piece.len();
+                }
+                if self.last_drawn.elapsed().as_millis() > 200 {
+                    self.draw();
+                }
+            }
+            Notice::Said(said) if !self.json => {
+                self.clear();
+                say(said);
+            }
+            Notice::Begins { .. } | Notice::Said(_) => {}
+        }
+    }
+
+    fn draw(&mut self) {
+        self.last_drawn = Instant::now();
+        if let Some((line, since, said)) = self.running.as_ref().filter(|_| self.is_terminal) {
+            let seconds = since.elapsed().as_secs();
+            let heard = if *said > 0 { format!(", {said} bytes heard") } else { String::new() };
+            let line = text::shown(line, 110);
+            let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line} … {seconds} s{heard}");
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.running.take().is_some() && self.is_terminal {
+            let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
+        }
+    }
+}
+
+/// A line that cannot play tricks on a terminal.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", text::escaped(line));
+}

@@ -1,0 +1,192 @@
+//! What people see of a run: a line for each event, and the figures with their alarms. Goes in:
+//! events and the state they fold to. Comes out: text; nothing is decided here.
+
+use crate::decision::{self, Moment, Next};
+use crate::event::{Decided, Event, Record, ReportFacts, StageResult};
+use crate::id::AgentName;
+use crate::text;
+use crate::workflow::{State, Totals};
+
+/// One line for people, where an event is worth one. `agents` are the pack's.
+pub fn line(record: &Record, iteration: u32, agents: &[AgentName]) -> Option<String> {
+    let at = |text: String| Some(format!("[{iteration}] {text}"));
+    match &record.event {
+        Event::RunStarted(start) => {
+            Some(format!("{}: {}", start.run.as_str(), text::shown(start.task.trim(), 160)))
+        }
+        Event::Resumed { .. } => Some("goes on from its journal".to_owned()),
+        Event::StageStarted(_) | Event::GateStarted { .. } => None,
+        Event::StageEnded(ended) => match &ended.result {
+            StageResult::Answer(_) => None,
+            StageResult::Failed(why) | StageResult::TimedOut(why) => {
+                at(format!("{} failed: {}", ended.stage.name, text::shown(why, 300)))
+            }
+            StageResult::Trespassed(files) => {
+                let files = text::shown(&files.join(", "), 200);
+                at(format!(
+                    "{} changed files that are not its own; restored: {files}",
+                    ended.stage.name
+                ))
+            }
+        },
+        Event::StageLost { stage, restored, .. } => {
+            let how = if *restored {
+                "the project is back to what it was before it"
+            } else {
+                "it begins again"
+            };
+            at(format!("{} was interrupted; {how}", stage.name))
+        }
+        Event::DecisionRefused { problem } => {
+            at(format!("MAIN's answer is refused: {}", text::shown(problem, 300)))
+        }
+        Event::Decided(decided) => at(decided_line(decided, agents)?),
+        Event::ReportRefused { problem } => {
+            at(format!("the report is refused: {}", text::shown(problem, 300)))
+        }
+        Event::ReportAccepted(facts) => at(report_line(facts)),
+        Event::GateEnded { command, passed, .. } => {
+            let how = if *passed { "passed" } else { "FAILED" };
+            at(format!("gate {how}: {}", text::shown(command, 160)))
+        }
+        Event::SubloopEntered { .. } => at("sub-loop begins".to_owned()),
+        Event::SubloopEnded(end) => {
+            let how = if end.success { "repaired" } else { "not repaired" };
+            at(format!("sub-loop ends after {}: {how}", end.iterations))
+        }
+        Event::Asked { question, .. } => {
+            at(format!("asks a person: {}", text::shown(&question.title, 160)))
+        }
+        Event::Answered { option_id, .. } => {
+            at(format!("answered: {}", text::shown(option_id, 60)))
+        }
+        Event::IterationEnded { .. } => None,
+        Event::Adopted { files } => {
+            at(format!("changed by a person and adopted: {}", text::shown(&files.join(", "), 200)))
+        }
+        Event::Abandoned => Some("given up by a person".to_owned()),
+        Event::Stopped { why } => Some(format!("stopped: {}", text::shown(why.why(), 300))),
+        Event::Finished { .. } => Some("finished".to_owned()),
+    }
+}
+
+fn decided_line(decided: &Decided, agents: &[AgentName]) -> Option<String> {
+    let read = |moment| decision::read(&decided.answer, agents, moment).ok();
+    let decision = read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))?;
+    let plan = match decided.plan_summary.as_str() {
+        "" => String::new(),
+        plan => format!(" ({})", text::shown(plan, 120)),
+    };
+    let open = match (&decision.next, decided.open.is_empty()) {
+        (Next::Finish, false) => {
+            format!("; it does not stand: {}", text::shown(&decided.open.join("; "), 200))
+        }
+        _ => String::new(),
+    };
+    let reason = text::shown(&decision.reason, 160);
+    Some(format!("MAIN → {}: {reason}{plan}{open}", decision.next.word()))
+}
+
+fn report_line(facts: &ReportFacts) -> String {
+    let verdict = facts.verdict.as_deref().unwrap_or("reported");
+    let blockers = match facts.blockers.as_slice() {
+        [] => String::new(),
+        [first, rest @ ..] => {
+            let more =
+                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            format!(": {}{more}", text::shown(first, 160))
+        }
+    };
+    let overturned = if facts.overturned.is_some() { " (overturned)" } else { "" };
+    format!("{}: {verdict}{overturned}{blockers}", facts.agent)
+}
+
+/// Lines for logs, in the words that tools which read such blackboards look for.
+pub fn log_line(record: &Record, iteration: u32) -> Option<String> {
+    match &record.event {
+        Event::SubloopEntered { reason } => Some(format!(
+            "orchestrator: subloop_enter iter={iteration} reason={}",
+            text::shown(reason, 200)
+        )),
+        Event::SubloopEnded(end) => Some(format!(
+            "orchestrator: subloop_exit iter={iteration} sub_iter={} success={}",
+            end.iterations, end.success
+        )),
+        Event::StageStarted(started) => {
+            let ledger = started.ledger.as_ref()?;
+            let levels = ledger["sections"].as_array().into_iter().flatten();
+            let level = levels.filter_map(|section| section[1].as_u64()).max().unwrap_or(0);
+            Some(format!(
+                "orchestrator: prompt_size stage={} size={} level={level}",
+                started.stage.name, ledger["bytes"]
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// A figure that is out of its range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarm {
+    pub is_warning: bool,
+    pub text: String,
+}
+
+/// What the cache of summaries did.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CacheFigures {
+    pub hits: u64,
+    pub extracted: u64,
+    pub failures: u64,
+}
+
+/// The alarms of a run's figures. `main_prompt`: bytes of the largest prompt of MAIN.
+pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Alarm> {
+    let percent = |part: u64, whole: u64| (part * 100).checked_div(whole).unwrap_or(0);
+    let mut alarms = Vec::new();
+    let mut alarm = |is_on: bool, is_warning: bool, text: String| {
+        if is_on {
+            alarms.push(Alarm { is_warning, text });
+        }
+    };
+    alarm(
+        main_prompt > 200_000,
+        true,
+        format!("a prompt of MAIN has {main_prompt} bytes, over 200 KB"),
+    );
+    let entered = percent(u64::from(totals.subloops), u64::from(totals.tester_runs));
+    alarm(
+        entered > 50,
+        false,
+        format!("the sub-loop was entered in {entered}% of the tester's runs"),
+    );
+    let passed = percent(u64::from(totals.subloops_passed), u64::from(totals.subloops));
+    alarm(
+        totals.subloops > 0 && passed < 70,
+        true,
+        format!("only {passed}% of the sub-loops repaired what failed"),
+    );
+    let looked = cache.hits + cache.extracted;
+    let failed = percent(cache.failures, cache.extracted);
+    alarm(failed > 5, true, format!("{failed}% of the summaries could not be made"));
+    let hits = percent(cache.hits, looked);
+    alarm(
+        looked > 0 && hits < 60,
+        false,
+        format!("the cache of summaries helped in {hits}% of the looks"),
+    );
+    alarms
+}
+
+/// Where a run stands, in a few words.
+pub fn standing(state: &State) -> String {
+    match &state.stopped {
+        Some(stop) => format!("stopped: {}", stop.why()),
+        None => match state.phase_name() {
+            "ended" => "finished".to_owned(),
+            "waiting" => "waits for an answer".to_owned(),
+            "running" => "a stage is under way, or its process died".to_owned(),
+            other => format!("between two steps ({other})"),
+        },
+    }
+}

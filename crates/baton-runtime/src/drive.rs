@@ -1,0 +1,648 @@
+//! The one loop: ask the state what to do, do it, write down what happened, fold it. Every event is
+//! on disk before its effect can be seen, and every effect on files can be made again from its event:
+//! resuming is this loop, started from disk.
+
+mod files;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use baton_core::event::{
+    Event, HistoryText, Limits, Record, RunStarted, StageEnded, StageId, StageResult, StageStarted,
+    Stop, VERSION,
+};
+use baton_core::id::{AgentName, Attempt, RunId, Timestamp};
+use baton_core::prompt::{FinishFacts, GateResult, Prompt, StageChange};
+use baton_core::workflow::{
+    self, Answer, Do, Job, Misfit, Phase, Rules, State, judge_decision, judge_report,
+};
+
+use crate::board::Board;
+use crate::executor::{self, Call, Executors, Unusable};
+use crate::gather::{self, For, Gatherer, Wanted};
+use crate::guard::{self, Guard};
+use crate::journal::{self, Journal};
+use crate::load::{self, Environment};
+use crate::lock::{self, Lock};
+use crate::sandbox::Interrupt;
+use crate::snapshot::{self, Snapshots};
+use crate::store::{self, Disk};
+use crate::summaries::Mode;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("run {0} is not finished; `baton resume` goes on with it")]
+    Unfinished(String),
+    #[error("there is no run to go on with")]
+    NothingToResume,
+    #[error("run {0} is finished")]
+    AlreadyFinished(String),
+    #[error("{what} changed since the run began: {file} was {expected}, is {found}")]
+    RulesChanged { what: String, file: String, expected: String, found: String },
+    #[error("no question is open")]
+    NoQuestion,
+    #[error("there is no option `{option}`; the question has {known}")]
+    NoOption { option: String, known: String },
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    #[error(transparent)]
+    Lock(#[from] lock::Error),
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    #[error(transparent)]
+    Guard(#[from] guard::Error),
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error(transparent)]
+    Load(#[from] load::Error),
+}
+
+/// How a run was left.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    Finished,
+    /// A person is asked.
+    Waiting,
+    Stopped(Stop),
+    /// Asked to stop; nothing is open.
+    Parked,
+}
+
+/// A person's wishes while a run goes on.
+#[derive(Debug, Clone, Default)]
+pub struct Control {
+    /// Ends the stage that runs.
+    pub interrupt: Interrupt,
+    park: Arc<AtomicBool>,
+}
+
+impl Control {
+    /// Stop as soon as the stage that runs has ended and is written down.
+    pub fn park(&self) {
+        self.park.store(true, Ordering::SeqCst);
+    }
+
+    fn is_parked(&self) -> bool {
+        self.park.load(Ordering::SeqCst) || self.interrupt.is_at_once()
+    }
+}
+
+/// What those who watch are told.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    Event(&'a Record, &'a State),
+    /// A stage is about to run.
+    Begins {
+        stage: &'a StageId,
+        by: String,
+        prompt: &'a Prompt,
+    },
+    /// A piece of what it says.
+    Heard(&'a str),
+    /// Something that a person should know.
+    Said(String),
+}
+
+/// Everything that a run needs around it.
+pub struct Around<'a> {
+    pub board: &'a Board,
+    pub project: PathBuf,
+    pub environment: &'a Environment,
+    pub executors: &'a mut Executors,
+    pub control: Control,
+    pub disk: Disk,
+    pub clock: fn() -> Timestamp,
+    pub watch: Box<dyn FnMut(Notice<'_>) + Send + 'a>,
+    /// Of the model that gets a stage's prompt.
+    pub context_window: &'a dyn Fn(&AgentName) -> Option<baton_core::id::Tokens>,
+}
+
+impl std::fmt::Debug for Around<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Around({}, {:?})", self.project.display(), self.executors)
+    }
+}
+
+/// The time of day.
+pub fn now() -> Timestamp {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(time.as_secs())
+}
+
+/// A run that goes on.
+#[derive(Debug)]
+pub struct Drive<'a> {
+    around: Around<'a>,
+    state: State,
+    journal: Journal,
+    gatherer: Gatherer,
+    guard: Guard,
+    snapshots: Snapshots,
+    /// Before the stage that runs.
+    snapshot: Option<String>,
+    _lock: Lock,
+}
+
+fn lock(board: &Board, run: &str) -> Result<Lock, Error> {
+    Ok(Lock::take(&lock_path(board), &format!("run {run}, since {}", now()))?)
+}
+
+pub fn lock_path(board: &Board) -> PathBuf {
+    board.root.join("state/run.lock")
+}
+
+pub fn journal_folder(board: &Board, run: &str) -> PathBuf {
+    board.root.join("journal").join(run)
+}
+
+/// Reads a run's state without going on with it.
+pub fn look(board: &Board, run: &str) -> Result<State, Error> {
+    let looked = journal::look(&journal_folder(board, run))?;
+    let rules = Rules { pack: &board.pack, config: &board.config };
+    folded(looked.state, &looked.records, &rules)
+}
+
+/// The last run of a blackboard.
+pub fn last_run(board: &Board) -> Result<Option<String>, Error> {
+    let failed = |source| load::Error::Io { path: board.root.join("journal"), source };
+    Ok(journal::runs(&board.root).map_err(failed)?.pop())
+}
+
+fn folded(state: Option<State>, records: &[Record], rules: &Rules<'_>) -> Result<State, Error> {
+    let (mut state, rest) = match (state, records) {
+        (Some(state), records) => (state, records),
+        (None, [Record { seq, event: Event::RunStarted(start), .. }, rest @ ..]) => {
+            (State::new(start, *seq), rest)
+        }
+        (None, _) => return Err(Error::NothingToResume),
+    };
+    for record in rest {
+        state.apply(record, rules)?;
+    }
+    Ok(state)
+}
+
+/// What a run's rules are made of, to name a change.
+fn fingerprints(board: &Board) -> std::collections::BTreeMap<String, String> {
+    let digest = |text: &str| blake3::hash(text.as_bytes()).to_hex()[..16].to_owned();
+    let mut all = std::collections::BTreeMap::new();
+    all.insert("policy".to_owned(), digest(&board.pack.policy.render()));
+    for (name, prompt) in &board.pack.prompts {
+        all.insert(format!("prompt of {name}"), digest(prompt));
+    }
+    all
+}
+
+impl<'a> Drive<'a> {
+    /// Begins a new run.
+    pub fn start(around: Around<'a>, task: &str, limits: Limits) -> Result<Drive<'a>, Error> {
+        let board = around.board;
+        let runs = journal::runs(&board.root)
+            .map_err(|source| load::Error::Io { path: board.root.join("journal"), source })?;
+        let name = format!("run-{:04}", runs.len() + 1);
+        let lock = lock(board, &name)?;
+        if let Some(last) = runs.last() {
+            match look(board, last) {
+                Ok(state) if state.phase == Phase::Ended => {}
+                // Its first record never came to the disk: it has not begun.
+                Err(Error::NothingToResume) => {}
+                Ok(_) => return Err(Error::Unfinished(last.clone())),
+                Err(error) => return Err(error),
+            }
+        }
+        let gatherer = gatherer(board)?;
+        let run = RunId::new(&name).expect("letters, digits and `-`");
+        let start = RunStarted {
+            version: VERSION,
+            run,
+            task: task.to_owned(),
+            pack: board.pack.manifest.name.clone(),
+            language: board.pack.language.clone(),
+            rules: fingerprints(board),
+            first_iteration: gatherer.next_iteration(),
+            limits,
+            newest: files::newest_facts(board),
+            entry: HistoryText::new(workflow::goal_entry(task, (around.clock)())),
+        };
+        let mut journal = Journal::create(&journal_folder(board, &name), around.disk.clone())?;
+        let event = Event::RunStarted(Box::new(start.clone()));
+        let event = event.with_history_at(files::history_length(board)?);
+        let record = journal.append((around.clock)(), event)?;
+        let state = State::new(&start, record.seq);
+        let mut drive = Drive::assembled(around, state, journal, gatherer, lock);
+        drive.guard.look()?;
+        drive.history(&record)?;
+        (drive.around.watch)(Notice::Event(&record, &drive.state));
+        Ok(drive)
+    }
+
+    fn assembled(
+        around: Around<'a>,
+        state: State,
+        journal: Journal,
+        gatherer: Gatherer,
+        lock: Lock,
+    ) -> Drive<'a> {
+        let guard = Guard::new(&around.board.root);
+        let snapshots = Snapshots::new(&around.project, &around.board.root, around.disk.clone());
+        Drive { around, state, journal, gatherer, guard, snapshots, snapshot: None, _lock: lock }
+    }
+
+    /// Goes on with the last run, from what its journal says.
+    pub fn resume(around: Around<'a>, limits: Option<Limits>) -> Result<Drive<'a>, Error> {
+        let board = around.board;
+        let Some(run) = last_run(board)? else { return Err(Error::NothingToResume) };
+        let lock = lock(board, &run)?;
+        let opened = Journal::open(&journal_folder(board, &run), around.disk.clone())?;
+        unchanged(board, &opened.start)?;
+        let rules = Rules { pack: &board.pack, config: &board.config };
+        // All but the last are done; the files of the last one may be missing.
+        let (last, done) = match opened.records.split_last() {
+            Some((last, done)) => (Some(last.clone()), done),
+            None => (None, &opened.records[..]),
+        };
+        let is_first = opened.state.is_none() && done.is_empty();
+        let state = match (&last, is_first) {
+            (Some(Record { seq, event: Event::RunStarted(start), .. }), true) => {
+                State::new(start, *seq)
+            }
+            _ => folded(opened.state.clone(), done, &rules)?,
+        };
+        let snapshot = opened.records.iter().rev().find_map(|record| match &record.event {
+            Event::StageStarted(started) => Some(started.snapshot.clone()),
+            _ => None,
+        });
+        let gatherer = gatherer(board)?;
+        let mut drive = Drive::assembled(around, state, opened.journal, gatherer, lock);
+        drive.snapshot = snapshot.flatten();
+        drive.guard.look()?;
+        if opened.torn > 0 {
+            let said = format!(
+                "a torn record of {} bytes was cut off the journal: it was never acknowledged",
+                opened.torn
+            );
+            (drive.around.watch)(Notice::Said(said));
+        }
+        if let Some(last) = last {
+            drive.effect(&last)?;
+            if !is_first {
+                drive.state.apply(&last, &rules)?;
+            }
+        }
+        if drive.state.phase == Phase::Ended {
+            return Err(Error::AlreadyFinished(run));
+        }
+        let limits = limits.unwrap_or(drive.state.limits);
+        drive.commit(Event::Resumed { limits })?;
+        Ok(drive)
+    }
+
+    /// Gives the run up.
+    pub fn abandon(&mut self) -> Result<(), Error> {
+        self.commit(Event::Abandoned)
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Gives the answer to the open question.
+    pub fn answer(&mut self, option: &str, comment: &str) -> Result<(), Error> {
+        let Phase::Waiting { question, by, asked_seq } = self.state.phase.clone() else {
+            return Err(Error::NoQuestion);
+        };
+        if !question.options.iter().any(|own| own.option_id == option) {
+            let known: Vec<&str> =
+                question.options.iter().map(|own| own.option_id.as_str()).collect();
+            return Err(Error::NoOption {
+                option: baton_core::text::shown(option, 60),
+                known: baton_core::problem::list(&known),
+            });
+        }
+        let (option_id, comment) = (option.to_owned(), comment.to_owned());
+        let answer = Answer { question, option_id: option_id.clone(), comment: comment.clone() };
+        let entry = match by {
+            baton_core::event::Asker::Main => None,
+            baton_core::event::Asker::Escalation => {
+                Some(HistoryText::new(self.state.answer_entry(&answer, (self.around.clock)())))
+            }
+        };
+        self.commit(Event::Answered { asked_seq, option_id, comment, entry })
+    }
+
+    /// Goes on until the run ends, waits or stops.
+    pub fn run(&mut self) -> Result<End, Error> {
+        loop {
+            let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
+            let next = self.state.next(&rules, (self.around.clock)());
+            let starts_a_stage =
+                matches!(next, Do::AskMain { .. } | Do::RunAgent { .. } | Do::RunGate { .. });
+            if starts_a_stage && self.around.control.is_parked() {
+                return Ok(End::Parked);
+            }
+            match next {
+                Do::AskMain { stage, attempt, check, error } => {
+                    let who = if check { For::FinishCheck } else { For::Main };
+                    self.stage(
+                        stage,
+                        attempt,
+                        &who,
+                        error,
+                        self.state.limits.stage_seconds,
+                        false,
+                    )?;
+                }
+                Do::RunAgent { stage, attempt, job, limit_seconds } => {
+                    self.work_order(&job)?;
+                    let who = match job.subloop {
+                        Some(_) => For::Subloop(job.agent.clone()),
+                        None => For::Agent(job.agent.clone()),
+                    };
+                    let agents = &self.around.board.pack.manifest.agents;
+                    let writes = agents.iter().any(|own| own.name == job.agent && own.writes);
+                    self.stage(stage, attempt, &who, job.error.clone(), limit_seconds, writes)?;
+                }
+                Do::JudgeDecision { answer, check } => {
+                    let plan = files::plan(self.around.board)?;
+                    let judged = judge_decision(&self.state, &rules, &answer, check, &plan);
+                    self.commit(judged.event)?;
+                }
+                Do::JudgeReport { job, report } => {
+                    let plan = files::plan(self.around.board)?;
+                    let event = judge_report(&self.state, &rules, &job.agent, &report, &plan);
+                    self.commit(event)?;
+                }
+                Do::Recover { stage, attempt } => self.recover(stage, attempt)?,
+                Do::RunGate { index, gate } => self.gate(index, &gate)?,
+                Do::Journal(event) => self.commit(event)?,
+                Do::Wait { .. } => return Ok(End::Waiting),
+                Do::Halt => {
+                    return Ok(match &self.state.stopped {
+                        Some(stop) => End::Stopped(stop.clone()),
+                        None => End::Finished,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Writes an event down, makes its files, folds it.
+    fn commit(&mut self, event: Event) -> Result<(), Error> {
+        let event = match event.history().is_some() {
+            true => event.with_history_at(files::history_length(self.around.board)?),
+            false => event,
+        };
+        let record = self.journal.append((self.around.clock)(), event)?;
+        self.effect(&record)?;
+        let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
+        self.state.apply(&record, &rules)?;
+        if matches!(record.event, Event::IterationEnded { .. } | Event::Finished { .. }) {
+            self.journal.rotate(&self.state)?;
+            // The cache saves work and is no truth: what cannot be written is made again.
+            let _ = self.gatherer.summaries.flush();
+        }
+        (self.around.watch)(Notice::Event(&record, &self.state));
+        Ok(())
+    }
+
+    /// One call of one agent: intent, act, result.
+    fn stage(
+        &mut self,
+        stage: StageId,
+        attempt: Attempt,
+        who: &For,
+        error: Option<String>,
+        limit_seconds: u64,
+        writes: bool,
+    ) -> Result<(), Error> {
+        let adopted = self.guard.look()?;
+        if !adopted.is_empty() {
+            self.commit(Event::Adopted { files: adopted })?;
+        }
+        let prompt = match self.prompt(&stage, who, error) {
+            Ok(prompt) => prompt,
+            Err(gather::Error::Load(error)) => return Err(error.into()),
+            Err(error) => {
+                let why = Stop::Limit(error.to_string());
+                return self.commit(Event::Stopped { why });
+            }
+        };
+        if let Some(why) = self.state.would_exceed(prompt.tokens().0) {
+            return self.commit(Event::Stopped { why });
+        }
+        let before = if writes { Some(self.snapshots.take()?) } else { None };
+        self.snapshot.clone_from(&before);
+        let ledger = Some(files::ledger(&prompt));
+        let started =
+            StageStarted { stage: stage.clone(), attempt, snapshot: before.clone(), ledger };
+        self.commit(Event::StageStarted(Box::new(started)))?;
+        let outcome = self.call(&stage, attempt, &prompt, limit_seconds, writes);
+        let trespassed = self.guard.restore(&self.around.disk)?;
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(Unusable(why)) => executor::Outcome {
+                result: StageResult::Failed(why),
+                spent: baton_core::event::Spent {
+                    tokens: Some(baton_core::id::Tokens(0)),
+                    cost: Some(0),
+                    ..Default::default()
+                },
+            },
+        };
+        // Twice interrupted: nobody knows what the stage did. It is lost, and begins again.
+        if self.around.control.interrupt.is_at_once() {
+            return Ok(());
+        }
+        let after = if writes { Some(self.snapshots.take()?) } else { None };
+        let changed = match (&before, &after) {
+            (Some(before), Some(after)) => self.snapshots.changed(before, after)?,
+            _ => Vec::new(),
+        };
+        let result = if trespassed.is_empty() {
+            outcome.result
+        } else {
+            StageResult::Trespassed(trespassed)
+        };
+        let ended =
+            StageEnded { stage, attempt, result, spent: outcome.spent, changed, snapshot: after };
+        self.commit(Event::StageEnded(Box::new(ended)))
+    }
+
+    fn call(
+        &mut self,
+        stage: &StageId,
+        attempt: Attempt,
+        prompt: &Prompt,
+        limit_seconds: u64,
+        writes: bool,
+    ) -> Result<executor::Outcome, Unusable> {
+        let text = prompt.text();
+        let agents = self.around.board.pack.manifest.agent_names();
+        let executor = self.around.executors.of(stage);
+        (self.around.watch)(Notice::Begins { stage, by: executor.name(), prompt });
+        let call = Call {
+            run: self.state.run.as_str(),
+            stage,
+            attempt,
+            prompt: &text,
+            limit: Duration::from_secs(limit_seconds),
+            project: &self.around.project,
+            writes,
+            agents: &agents,
+        };
+        let watch = &mut self.around.watch;
+        executor
+            .call(&call, &self.around.control.interrupt, &mut |piece| watch(Notice::Heard(piece)))
+    }
+
+    fn prompt(
+        &mut self,
+        stage: &StageId,
+        who: &For,
+        correction: Option<String>,
+    ) -> Result<Prompt, gather::Error> {
+        let facts = self.finish_facts();
+        let wanted = Wanted {
+            who,
+            iteration: Some(stage.iteration),
+            is_past: false,
+            context_window: (self.around.context_window)(&stage.name),
+            facts: &facts,
+            correction,
+        };
+        self.gatherer.prompt_for(self.around.board, &wanted)
+    }
+
+    fn finish_facts(&self) -> FinishFacts {
+        let changes = self
+            .state
+            .stage_changes
+            .iter()
+            .map(|(stage, files)| StageChange { stage: stage.clone(), files: files.clone() });
+        let gates = self.state.current.gates.iter().map(|gate| GateResult {
+            command: gate.command.clone(),
+            passed: gate.passed,
+            output: gate.output.clone(),
+        });
+        FinishFacts { stage_changes: Some(changes.collect()), gates: Some(gates.collect()) }
+    }
+
+    /// A stage was started by a process that is gone, and nobody knows what it did: what it changed
+    /// is kept aside, the project goes back to where it was, and the next attempt begins.
+    fn recover(&mut self, stage: StageId, attempt: Attempt) -> Result<(), Error> {
+        let before = self.snapshot.take();
+        let mut restored = false;
+        if let Some(before) = before {
+            let kept = self.snapshots.take()?;
+            let files =
+                if kept == before { Vec::new() } else { self.snapshots.restore(&before)? };
+            restored = true;
+            if !files.is_empty() {
+                let said = format!(
+                    "{stage} was interrupted: {} files are back to what they were before it; what it had changed is kept as snapshot {kept}",
+                    files.len()
+                );
+                (self.around.watch)(Notice::Said(said));
+            }
+        }
+        self.commit(Event::StageLost { stage, attempt, restored })
+    }
+
+    fn gate(&mut self, index: usize, gate: &baton_core::policy::Gate) -> Result<(), Error> {
+        let command = gate.run.clone();
+        self.commit(Event::GateStarted { index, command: command.clone() })?;
+        let control = &self.around.control.interrupt;
+        let ran = executor::gate(gate, &self.around.project, self.around.environment, control);
+        if control.is_at_once() {
+            return Ok(());
+        }
+        let (passed, output, time) = match ran {
+            Ok(ran) => ran,
+            Err(why) => (false, why, Duration::ZERO),
+        };
+        let milliseconds = executor::whole_milliseconds(time);
+        self.commit(Event::GateEnded { index, command, passed, output, milliseconds })
+    }
+
+    fn work_order(&mut self, job: &Job) -> Result<(), Error> {
+        let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
+        let plan = files::plan(self.around.board)?;
+        let order = workflow::work_order(&self.state, &rules, &job.agent, &plan);
+        let name = format!("workspace/{}/current_task.md", job.agent.file_stem());
+        self.write(&name, order.as_bytes())
+    }
+
+    /// Writes a file of the blackboard, where it is not this already.
+    fn write(&mut self, name: &str, content: &[u8]) -> Result<(), Error> {
+        let path = self.around.board.root.join(name);
+        let is_there =
+            load::bytes(&path, baton_core::report::MAX_BYTES * 4).is_ok_and(|own| own == content);
+        if !is_there {
+            self.around.disk.write_new(&path, content)?;
+        }
+        Ok(self.guard.own(name)?)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), Error> {
+        let path = self.around.board.root.join(name);
+        if path.symlink_metadata().is_ok() {
+            self.around.disk.remove(&path)?;
+        }
+        Ok(self.guard.own(name)?)
+    }
+}
+
+fn gatherer(board: &Board) -> Result<Gatherer, Error> {
+    let opened = Gatherer::open(board, Mode::ReadWrite).map(|mut gatherer| {
+        // Summaries of what is there already; a report that cannot be read is said where it is used.
+        let _ = gatherer.summaries.refresh(&board.pack.policy);
+        gatherer
+    });
+    opened.map_err(|error| match error {
+        gather::Error::Load(error) => error.into(),
+        other => load::Error::Invalid(vec![baton_core::problem::Problem::new(
+            "gather",
+            other.to_string(),
+        )])
+        .into(),
+    })
+}
+
+/// A journal goes on only with the rules it was begun with.
+fn unchanged(board: &Board, start: &RunStarted) -> Result<(), Error> {
+    let changed = |what: &str, file: &str, expected: &str, found: &str| {
+        Err(Error::RulesChanged {
+            what: what.to_owned(),
+            file: file.to_owned(),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        })
+    };
+    let (name, language) = (&board.pack.manifest.name, &board.pack.language);
+    if *name != start.pack || *language != start.language {
+        let (was, is) =
+            (format!("{} ({})", start.pack, start.language), format!("{name} ({language})"));
+        return changed("the pack", "baton.toml", &was, &is);
+    }
+    let now = fingerprints(board);
+    for (file, expected) in &start.rules {
+        match now.get(file) {
+            Some(found) if found == expected => {}
+            found => {
+                let found = found.map_or("missing", String::as_str);
+                return changed("a rule", file, expected, found);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the project of a blackboard is.
+pub fn project_of(board: &Path) -> PathBuf {
+    let root = std::fs::canonicalize(board).unwrap_or_else(|_| board.to_owned());
+    root.parent().map_or(root.clone(), Path::to_owned)
+}

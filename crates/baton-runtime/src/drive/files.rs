@@ -1,0 +1,280 @@
+//! The files that an event means. Each can be made again: what is there already is left as it is, and
+//! what a crash cut off is finished.
+
+use baton_core::event::{Event, Record, ReportFacts};
+use baton_core::id::{AgentName, FINISH_REVIEW};
+use baton_core::policy::Subloop;
+use baton_core::prompt::Prompt;
+use baton_core::report::{self, ArchiveName, Expected};
+use baton_core::workflow::{GatesOf, Job, Phase, Rules, facts_of, judge_decision};
+use serde_json::json;
+
+use super::{Drive, Error};
+use crate::board::{Board, HISTORY_FILE, PLAN_FILE};
+use crate::load;
+
+const SUBLOOP_STATE: &str = "state/subloop_state.json";
+const QUESTION: &str = "state/question.json";
+
+/// The account of a prompt for the journal: what cannot be told from the rules.
+pub(super) fn ledger(prompt: &Prompt) -> serde_json::Value {
+    let sections = prompt.sections.iter().map(|section| {
+        let mut row = json!([section.name, section.level, section.tokens]);
+        if let (Some(cut), Some(row)) = (&section.cut, row.as_array_mut()) {
+            row.push(json!(cut));
+        }
+        row
+    });
+    let bytes: usize = prompt.sections.iter().map(|section| section.bytes).sum();
+    let sections: Vec<serde_json::Value> = sections.collect();
+    json!({ "tokens": prompt.tokens(), "bytes": bytes, "limit": prompt.limit, "sections": sections, "steps": prompt.steps })
+}
+
+/// The plan's text; none is an empty one.
+pub(super) fn plan(board: &Board) -> Result<String, load::Error> {
+    match load::text(&board.plan_file(), baton_core::plan::MAX_BYTES) {
+        Err(load::Error::Missing(_)) => Ok(String::new()),
+        other => other,
+    }
+}
+
+pub(super) fn history_length(board: &Board) -> Result<u64, load::Error> {
+    let path = board.history_file();
+    match std::fs::metadata(&path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(source) => Err(load::Error::Io { path, source }),
+    }
+}
+
+/// What the reports say that were there before the run.
+pub(super) fn newest_facts(board: &Board) -> Vec<ReportFacts> {
+    let plan = plan(board).unwrap_or_default();
+    let agents = board.pack.manifest.agent_names().into_iter().chain(AgentName::new(FINISH_REVIEW));
+    let facts = agents.filter_map(|agent| {
+        let bytes = load::bytes(&board.report_file(&agent), report::MAX_BYTES).ok()?;
+        let expected = Expected { agent, iteration: None };
+        let report = report::read(&bytes, &board.pack.policy.report_rules, &expected).ok()?;
+        let source = String::from_utf8_lossy(&bytes);
+        Some(facts_of(&report, &source, &board.pack.policy, &plan))
+    });
+    facts.collect()
+}
+
+impl Drive<'_> {
+    /// Makes the files of an event. The state is still the one before it.
+    pub(super) fn effect(&mut self, record: &Record) -> Result<(), Error> {
+        match &record.event {
+            Event::Decided(decided) => self.new_plan(&decided.answer, &decided.plan_before),
+            Event::ReportRefused { .. } => self.archived(),
+            Event::ReportAccepted(facts) => {
+                self.archived()?;
+                self.published(facts)
+            }
+            Event::GateEnded { passed: false, command, output, .. } => {
+                self.overturned(command, output)
+            }
+            Event::SubloopEntered { reason } => self.subloop_state(1, reason),
+            Event::SubloopEnded(_) => self.subloop_left(),
+            Event::Asked { question, by } => {
+                let text = json!({ "question": question, "by": by, "asked_seq": record.seq });
+                self.write(QUESTION, format!("{text:#}\n").as_bytes())
+            }
+            Event::Answered { .. } => {
+                self.history(record)?;
+                self.remove(QUESTION)
+            }
+            Event::RunStarted(_) | Event::IterationEnded { .. } | Event::Finished { .. } => {
+                self.history(record)
+            }
+            Event::Resumed { .. }
+            | Event::StageStarted(_)
+            | Event::StageEnded(_)
+            | Event::StageLost { .. }
+            | Event::DecisionRefused { .. }
+            | Event::GateStarted { .. }
+            | Event::GateEnded { .. }
+            | Event::Adopted { .. }
+            | Event::Abandoned
+            | Event::Stopped { .. } => Ok(()),
+        }
+    }
+
+    /// The plan after a decision. A plan that is neither the old nor the new one was edited by a
+    /// person since, and stays.
+    fn new_plan(&mut self, answer: &str, before: &str) -> Result<(), Error> {
+        let Phase::JudgeDecision { check, .. } = self.state.phase else { return Ok(()) };
+        let text = plan(self.around.board)?;
+        if blake3::hash(text.as_bytes()).to_hex()[..32] != *before {
+            return Ok(());
+        }
+        let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
+        match judge_decision(&self.state, &rules, answer, check, &text).plan {
+            Some(new) => self.write(PLAN_FILE, new.as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    /// Every report is kept, accepted or refused.
+    fn archived(&mut self) -> Result<(), Error> {
+        let Phase::JudgeReport { job, report } = &self.state.phase else { return Ok(()) };
+        let name = ArchiveName {
+            iteration: self.state.iteration,
+            subloop: job.subloop,
+            attempt: baton_core::id::Attempt(job.tries),
+            agent: job.agent.clone(),
+        };
+        let path = self.around.board.root.join("reports/archive").join(name.file());
+        let report = report.clone();
+        if !load::bytes(&path, report::MAX_BYTES * 4).is_ok_and(|own| own == report.as_bytes()) {
+            self.around.disk.write_new(&path, report.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn published(&mut self, facts: &ReportFacts) -> Result<(), Error> {
+        let Phase::JudgeReport { job, report } = self.state.phase.clone() else { return Ok(()) };
+        let text = match &facts.overturned {
+            None => report,
+            Some(why) => self.overturned_text(&job, why, ""),
+        };
+        self.write(&report_name(&job), text.as_bytes())?;
+        match (job.subloop, self.state.current.subloop.clone()) {
+            (Some(number), Some(sub)) => self.subloop_state(number, &sub.reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// A pass whose gate failed is published as the failure that it is.
+    fn overturned(&mut self, command: &str, output: &str) -> Result<(), Error> {
+        let Phase::Gates { of: GatesOf::Report(job), .. } = self.state.phase.clone() else {
+            return Ok(());
+        };
+        let why = format!("the gate `{command}` failed");
+        let text = self.overturned_text(&job, &why, output);
+        self.write(&report_name(&job), text.as_bytes())
+    }
+
+    fn overturned_text(&self, job: &Job, why: &str, output: &str) -> String {
+        let rules = &self.around.board.pack.policy.report_rules;
+        let class = rules.classify(why).map_or(String::new(), |class| format!("[{class}] "));
+        let report = report::Report {
+            agent: job.agent.clone(),
+            iteration: self.state.iteration,
+            verdict: Some(report::Verdict {
+                word: rules.verdict_fail.first().to_owned(),
+                outcome: baton_core::policy::Outcome::Fail,
+            }),
+            blockers: vec![report::Blocker {
+                class: baton_core::policy::UNKNOWN_CLASS.to_owned(),
+                text: format!("{class}{}", baton_core::text::shown(why, 400)),
+            }],
+        };
+        let name = ArchiveName {
+            iteration: self.state.iteration,
+            subloop: job.subloop,
+            attempt: baton_core::id::Attempt(job.tries),
+            agent: job.agent.clone(),
+        };
+        let mut text = report::render(&report, rules);
+        text.push_str(&format!(
+            "\nBaton overturned the verdict of {}: {why}. The report as it was written: reports/archive/{}\n",
+            job.agent,
+            name.file()
+        ));
+        if !output.is_empty() {
+            let fence = "`".repeat(3.max(longest_run(output) + 1));
+            text.push_str(&format!("\n{fence}\n{}\n{fence}\n", baton_core::text::stripped(output)));
+        }
+        text
+    }
+
+    /// For other readers; Baton's own state is the journal.
+    fn subloop_state(&mut self, number: u32, reason: &str) -> Result<(), Error> {
+        let Some(subloop) = self.around.board.pack.policy.subloop.clone() else { return Ok(()) };
+        let report = |agent: &AgentName| {
+            let numbered = format!("reports/report_{}_subloop_{number}.md", agent.file_stem());
+            let is_there = self.around.board.root.join(&numbered).exists();
+            if is_there { numbered } else { format!("reports/report_{}.md", agent.file_stem()) }
+        };
+        let state = json!({
+            "active": true,
+            "iteration": self.state.iteration,
+            "sub_iteration": number,
+            "test_report": report(&subloop.tester),
+            "dev_report": report(&subloop.fixer),
+            "entry_reason": reason,
+            "exit_condition": null,
+        });
+        self.write(SUBLOOP_STATE, format!("{state:#}\n").as_bytes())
+    }
+
+    /// The last pair becomes the standard report; the temporary files go, the archive stays.
+    fn subloop_left(&mut self) -> Result<(), Error> {
+        let Some(Subloop { tester, fixer, max, .. }) =
+            self.around.board.pack.policy.subloop.clone()
+        else {
+            return Ok(());
+        };
+        for agent in [&tester, &fixer] {
+            let stem = agent.file_stem();
+            let names: Vec<String> = (1..=max)
+                .map(|number| format!("reports/report_{stem}_subloop_{number}.md"))
+                .filter(|name| self.around.board.root.join(name).exists())
+                .collect();
+            if let Some(last) = names.last() {
+                let text = load::bytes(&self.around.board.root.join(last), report::MAX_BYTES * 2)?;
+                self.write(&format!("reports/report_{stem}.md"), &text)?;
+            }
+            // The last one goes last: a crash in between finds it again.
+            for name in names {
+                self.remove(&name)?;
+            }
+        }
+        self.remove(SUBLOOP_STATE)
+    }
+
+    /// Puts an entry into the history, where it is not there already.
+    pub(super) fn history(&mut self, record: &Record) -> Result<(), Error> {
+        let Some(entry) = record.event.history() else { return Ok(()) };
+        let board = self.around.board;
+        let path = board.history_file();
+        let length = history_length(board)?;
+        let text = entry.text.as_bytes();
+        let end = entry.at + text.len() as u64;
+        let there = match length > entry.at {
+            true => {
+                let whole = load::bytes(&path, crate::gather::HISTORY_BYTES)?;
+                let from = usize::try_from(entry.at).unwrap_or(usize::MAX).min(whole.len());
+                whole[from..].to_vec()
+            }
+            false => Vec::new(),
+        };
+        if there.starts_with(text) {
+            return Ok(());
+        }
+        // What a crash left of it, or nothing; else a person wrote there, and it goes to the end.
+        let at = if text.starts_with(&there) && length >= entry.at { entry.at } else { length };
+        let written = self.around.disk.append_at(&path, at, text)?;
+        debug_assert!(written == end || at != entry.at);
+        match there.is_empty() {
+            true => self.gatherer.appended(board, &entry.text),
+            // What was read of the history had a piece of the entry in it.
+            false => self.gatherer.forget_history(),
+        }
+        self.guard.appended(HISTORY_FILE, at, text)?;
+        Ok(())
+    }
+}
+
+fn report_name(job: &Job) -> String {
+    let stem = job.agent.file_stem();
+    match job.subloop {
+        Some(number) => format!("reports/report_{stem}_subloop_{number}.md"),
+        None => format!("reports/report_{stem}.md"),
+    }
+}
+
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0).min(60)
+}

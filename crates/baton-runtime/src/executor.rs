@@ -1,0 +1,380 @@
+//! Who runs a stage: a model that is asked once, or any agent program that takes a prompt and leaves
+//! a last message. Comes out: the message, or why there is none, and what it took.
+
+mod preset;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use baton_core::config::Config;
+use baton_core::event::{Spent, StageId, StageResult};
+use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, Tokens};
+use baton_core::message::{Format, Message, Request, Stop};
+use baton_core::policy;
+
+use crate::load::Environment;
+use crate::model::{Client, Delta, Kind, Mode, Tags, catalogue};
+use crate::sandbox::{self, How, Interrupt, Program};
+
+pub use preset::{NAMES as PRESETS, Preset};
+
+/// One call of one stage.
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
+    pub run: &'a str,
+    pub stage: &'a StageId,
+    pub attempt: Attempt,
+    pub prompt: &'a str,
+    pub limit: Duration,
+    pub project: &'a Path,
+    /// Whether it may change the project's files.
+    pub writes: bool,
+    /// The agents that a decision may name, where one is wanted.
+    pub agents: &'a [AgentName],
+}
+
+/// What came of a call.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub result: StageResult,
+    pub spent: Spent,
+}
+
+/// What is heard while a stage runs.
+pub type Hear<'a> = &'a mut (dyn FnMut(&str) + Send);
+
+/// Why no stage can be run at all: a person must change something first.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(pub String);
+
+pub trait Executor: Send {
+    /// For people: what runs the stage.
+    fn name(&self) -> String;
+
+    fn call(
+        &mut self,
+        call: &Call<'_>,
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<Outcome, Unusable>;
+}
+
+/// A model that is asked once, without tools.
+#[derive(Debug)]
+pub struct Plain {
+    pub client: Client,
+    pub model: String,
+    pub max_output: Tokens,
+    pub price: Option<catalogue::Price>,
+}
+
+impl Executor for Plain {
+    fn name(&self) -> String {
+        format!("the model {}", self.model)
+    }
+
+    fn call(
+        &mut self,
+        call: &Call<'_>,
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<Outcome, Unusable> {
+        let is_decision =
+            *call.stage.name.as_str() == *MAIN || *call.stage.name.as_str() == *FINISH_CHECK;
+        let schema = || baton_core::decision::schema(call.agents);
+        let request = Request {
+            model: self.model.clone(),
+            max_output: self.max_output,
+            temperature: None,
+            cache_key: format!("{}/{}", call.run, call.stage.name),
+            tools: Vec::new(),
+            system: Vec::new(),
+            format: is_decision.then(|| Format { name: "decision".to_owned(), schema: schema() }),
+            messages: vec![Message::user(call.prompt)],
+            cached_messages: 0,
+        };
+        let tags = Tags {
+            run: call.run.to_owned(),
+            stage: call.stage.name.to_string(),
+            iteration: call.stage.iteration.0,
+            attempt: call.attempt.0,
+        };
+        let start = Instant::now();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Unusable(format!("cannot start: {error}")))?;
+        let mut heard = |delta: Delta| match delta {
+            Delta::Text(text) | Delta::Thinking(text) => hear(&text),
+            Delta::Again { why, wait } => hear(&format!("[again in {} s: {why}]", wait.as_secs())),
+        };
+        let answer = runtime.block_on(async {
+            let calling = self.client.call(&request, Mode::Stream, &tags, &mut heard);
+            let stopped = async {
+                while !interrupt.is_at_once() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            };
+            tokio::select! {
+                answer = calling => Some(answer),
+                () = stopped => None,
+                () = tokio::time::sleep(call.limit) => None,
+            }
+        });
+        let milliseconds = whole_milliseconds(start.elapsed());
+        let unknown = Spent { milliseconds, tokens: None, cached: None, cost: None };
+        Ok(match answer {
+            None if interrupt.is_at_once() => Outcome {
+                result: StageResult::Failed("it was interrupted".to_owned()),
+                spent: unknown,
+            },
+            None => {
+                let why = format!("it took longer than {} s", call.limit.as_secs());
+                Outcome { result: StageResult::TimedOut(why), spent: unknown }
+            }
+            Some(Err(error)) if matches!(error.kind, Kind::Denied | Kind::NotRecorded) => {
+                return Err(Unusable(error.to_string()));
+            }
+            Some(Err(error)) => {
+                Outcome { result: StageResult::Failed(error.to_string()), spent: unknown }
+            }
+            Some(Ok(answer)) => {
+                let usage = answer.usage;
+                let cost = catalogue::cost(&usage, self.price.as_ref()).map(|cost| cost.0);
+                let spent = Spent {
+                    milliseconds,
+                    tokens: all_tokens(&usage),
+                    cached: usage.cache_read,
+                    cost,
+                };
+                let result = match &answer.stop {
+                    Stop::Refusal(words) => {
+                        StageResult::Failed(format!("the model refused: {words}"))
+                    }
+                    Stop::MaxTokens => {
+                        StageResult::Failed("the answer was cut by its limit of tokens".to_owned())
+                    }
+                    Stop::End | Stop::ToolCalls | Stop::Other(_) => {
+                        StageResult::Answer(answer.text())
+                    }
+                };
+                Outcome { result, spent }
+            }
+        })
+    }
+}
+
+pub(crate) fn whole_milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn all_tokens(usage: &baton_core::message::Usage) -> Option<Tokens> {
+    let parts = [usage.input, usage.output, usage.cache_read, usage.cache_write];
+    // A provider that counts at all says these two.
+    (usage.input.is_some() && usage.output.is_some())
+        .then(|| Tokens(parts.into_iter().flatten().map(|tokens| tokens.0).sum()))
+}
+
+/// An agent program.
+pub struct Agent {
+    preset: Preset,
+    /// What it gets to see of our own variables.
+    environment: BTreeMap<OsString, OsString>,
+}
+
+impl std::fmt::Debug for Agent {
+    /// Values of variables may be keys.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Agent({})", self.preset.name)
+    }
+}
+
+/// Output that is kept of an agent program.
+const OUTPUT: usize = 8 << 20;
+
+impl Agent {
+    pub fn new(preset: Preset, environment: &Environment) -> Agent {
+        let mut names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
+        names.extend(preset.env.iter().cloned());
+        let environment = environment.named(&names);
+        Agent { preset, environment }
+    }
+}
+
+/// Variables that every program needs.
+const USUAL: [&str; 18] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_*",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "XDG_*",
+    "RUSTUP_HOME",
+    "CARGO_HOME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+];
+
+impl Executor for Agent {
+    fn name(&self) -> String {
+        format!("the program {}", self.preset.name)
+    }
+
+    fn call(
+        &mut self,
+        call: &Call<'_>,
+        interrupt: &Interrupt,
+        _hear: Hear<'_>,
+    ) -> Result<Outcome, Unusable> {
+        let folder = tempfile::tempdir()
+            .map_err(|error| Unusable(format!("cannot make a temporary folder: {error}")))?;
+        let (prompt_file, answer_file) =
+            (folder.path().join("prompt.md"), folder.path().join("answer.md"));
+        let unusable = |error: crate::store::Error| Unusable(error.to_string());
+        crate::store::write(&prompt_file, call.prompt.as_bytes()).map_err(unusable)?;
+        let program = self.program(call, &prompt_file, &answer_file);
+        let ran = sandbox::run(&program, interrupt).map_err(Unusable)?;
+        let milliseconds = whole_milliseconds(ran.time);
+        let output = ran.stdout.text();
+        let usage = self.preset.usage(&output);
+        let spent = Spent { milliseconds, ..usage };
+        let result = match ran.how {
+            How::TimedOut => {
+                StageResult::TimedOut(format!("it took longer than {} s", call.limit.as_secs()))
+            }
+            How::Interrupted => StageResult::Failed("it was interrupted".to_owned()),
+            How::Signal(signal) => StageResult::Failed(format!("it was ended by signal {signal}")),
+            How::Exit(0) => {
+                let file = crate::load::text(&answer_file, baton_core::report::MAX_BYTES).ok();
+                match self.preset.answer(&output, file.as_deref()) {
+                    Ok(answer) => StageResult::Answer(answer),
+                    Err(why) => StageResult::Failed(why),
+                }
+            }
+            How::Exit(127) => {
+                return Err(Unusable(format!("`{}` was not found", self.preset.name)));
+            }
+            How::Exit(code) => {
+                let said = ran.stderr.end(5);
+                StageResult::Failed(format!("exit {code}: {}", baton_core::text::shown(&said, 500)))
+            }
+        };
+        Ok(Outcome { result, spent })
+    }
+}
+
+impl Agent {
+    fn program(&self, call: &Call<'_>, prompt_file: &Path, answer_file: &Path) -> Program {
+        let mut takes_input = true;
+        let argv = self.preset.argv(call.writes).into_iter().map(|word| {
+            takes_input &= !(word.contains("{prompt}") || word.contains("{prompt_file}"));
+            let word = word.replace("{prompt_file}", &prompt_file.to_string_lossy());
+            let word = word.replace("{answer_file}", &answer_file.to_string_lossy());
+            OsString::from(word.replace("{prompt}", call.prompt))
+        });
+        let argv: Vec<OsString> = argv.collect();
+        let mut environment = self.environment.clone();
+        let tags = [
+            ("BATON_RUN", call.run.to_owned()),
+            ("BATON_STAGE", call.stage.name.to_string()),
+            ("BATON_ITERATION", call.stage.iteration.to_string()),
+            ("BATON_ATTEMPT", call.attempt.to_string()),
+            (
+                "BATON_SUBLOOP",
+                call.stage.subloop.map_or(String::new(), |number| number.to_string()),
+            ),
+        ];
+        environment.extend(tags.map(|(name, value)| (name.into(), value.into())));
+        Program {
+            argv,
+            folder: call.project.to_owned(),
+            environment,
+            input: if takes_input { call.prompt.as_bytes().to_vec() } else { Vec::new() },
+            limit: call.limit,
+            most: OUTPUT,
+        }
+    }
+}
+
+/// The executors of a run, one for each stage that differs.
+pub struct Executors {
+    default: Box<dyn Executor>,
+    by_name: BTreeMap<AgentName, Box<dyn Executor>>,
+}
+
+impl std::fmt::Debug for Executors {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Executors({}, {} others)", self.default.name(), self.by_name.len())
+    }
+}
+
+impl Executors {
+    pub fn new(default: Box<dyn Executor>) -> Executors {
+        Executors { default, by_name: BTreeMap::new() }
+    }
+
+    pub fn with(mut self, name: AgentName, executor: Box<dyn Executor>) -> Executors {
+        self.by_name.insert(name, executor);
+        self
+    }
+
+    /// FINISH_CHECK is MAIN.
+    pub fn of(&mut self, stage: &StageId) -> &mut dyn Executor {
+        let name = if stage.name == FINISH_CHECK { MAIN } else { stage.name.as_str() };
+        match self.by_name.get_mut(name) {
+            Some(executor) => executor.as_mut(),
+            None => self.default.as_mut(),
+        }
+    }
+
+    /// For people: who runs what.
+    pub fn described(&self) -> String {
+        let others =
+            self.by_name.iter().map(|(name, executor)| format!(", {name} by {}", executor.name()));
+        format!("{}{}", self.default.name(), others.collect::<String>())
+    }
+}
+
+/// The program that a name in the configuration stands for.
+pub fn program_named(name: &str, config: &Config) -> Option<Preset> {
+    let own = config.executors.get(name).map(|own| Preset::own(name, own));
+    own.or_else(|| Preset::built_in(name))
+}
+
+/// Runs a gate: a command of the policy, by the shell, in the project.
+pub fn gate(
+    gate: &policy::Gate,
+    project: &Path,
+    environment: &Environment,
+    interrupt: &Interrupt,
+) -> Result<(bool, String, Duration), String> {
+    let names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
+    let program = Program {
+        argv: ["sh", "-c", gate.run.as_str()].map(OsString::from).to_vec(),
+        folder: PathBuf::from(project),
+        environment: environment.named(&names),
+        input: Vec::new(),
+        limit: Duration::from_secs(u64::from(gate.timeout)),
+        most: 64 << 10,
+    };
+    let ran = sandbox::run(&program, interrupt)?;
+    let how = match ran.how {
+        How::Exit(code) => format!("exit {code}"),
+        How::Signal(signal) => format!("ended by signal {signal}"),
+        How::TimedOut => format!("longer than {} s", gate.timeout),
+        How::Interrupted => "interrupted".to_owned(),
+    };
+    let output = [ran.stdout.end(40), ran.stderr.end(40)];
+    let output =
+        output.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("\n");
+    Ok((ran.how == How::Exit(0), format!("{how}\n{output}").trim_end().to_owned(), ran.time))
+}

@@ -1,0 +1,437 @@
+//! The journal of a run: one append-only log, a record a line, checksummed, synced before its effect
+//! can be seen. A long one goes on in a new segment that begins with a checkpoint; older segments
+//! are then only checksummed.
+//!
+//! A line is `<length> <checksum> <json>`. The last line of a file that ends too early was torn by a
+//! crash: it was never acknowledged, is cut off and reported. Anything else that does not add up is
+//! damage: it stops with the number of the record and is never skipped.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use baton_core::event::{Event, Record};
+use baton_core::id::Timestamp;
+use baton_core::workflow::State;
+use serde::{Deserialize, Serialize};
+
+use crate::load;
+use crate::store::{self, Disk};
+
+/// A segment that is larger is closed at the end of its iteration.
+const SEGMENT_BYTES: u64 = 1 << 20;
+/// A segment holds at most one iteration more than that; this is a guard against a wrong file.
+const MAX_BYTES: u64 = 1 << 30;
+const HEADER: usize = 18;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the journal {} is damaged at record {record}: {why}", path.display())]
+    Damaged { path: PathBuf, record: u64, why: String },
+    #[error("there is no journal at {}", .0.display())]
+    Missing(PathBuf),
+    #[error("the journal is of version {found}, this program knows {known}")]
+    Version { found: u32, known: u32 },
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// What a line holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Checkpoint { checkpoint: Box<Checkpoint> },
+    Record(Box<Record>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Checkpoint {
+    state: State,
+    /// What `RunStarted` said, for those who need the rules that the run began with.
+    start: Box<baton_core::event::RunStarted>,
+    /// Lengths and checksums of the segments before this one.
+    before: Vec<(u64, u32)>,
+}
+
+/// A journal that is open for writing.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    disk: Disk,
+    file: File,
+    segment: usize,
+    length: u64,
+    next_seq: u64,
+    before: Vec<(u64, u32)>,
+    start: Option<Box<baton_core::event::RunStarted>>,
+}
+
+/// What an existing journal holds.
+#[derive(Debug)]
+pub struct Opened {
+    pub journal: Journal,
+    /// The state of the last checkpoint, where there is one.
+    pub state: Option<State>,
+    pub start: Box<baton_core::event::RunStarted>,
+    /// The records behind it.
+    pub records: Vec<Record>,
+    /// The bytes of a torn record that were cut off.
+    pub torn: usize,
+}
+
+fn segment_path(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("{number:06}.log"))
+}
+
+fn encoded(line: &Line) -> Vec<u8> {
+    let json = serde_json::to_string(line).unwrap_or_default();
+    framed(json.as_bytes())
+}
+
+fn framed(json: &[u8]) -> Vec<u8> {
+    let length = format!("{:08x}", json.len());
+    let mut out = format!("{length} {:08x} ", checksum(length.as_bytes(), json)).into_bytes();
+    out.extend_from_slice(json);
+    out.push(b'\n');
+    out
+}
+
+fn checksum(length: &[u8], json: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(length);
+    hasher.update(json);
+    hasher.finalize()
+}
+
+impl Journal {
+    /// Begins the journal of a new run.
+    pub fn create(folder: &Path, disk: Disk) -> Result<Journal, Error> {
+        disk.make_folder(folder)?;
+        let path = segment_path(folder, 1);
+        disk.write(&path, b"")?;
+        let file = open_for_append(&path)?;
+        let folder = folder.to_owned();
+        Ok(Journal {
+            folder,
+            disk,
+            file,
+            segment: 1,
+            length: 0,
+            next_seq: 1,
+            before: Vec::new(),
+            start: None,
+        })
+    }
+
+    /// Opens a journal to go on with it. What was torn is cut off.
+    pub fn open(folder: &Path, disk: Disk) -> Result<Opened, Error> {
+        let read = read(folder, Depth::Last)?;
+        let path = segment_path(folder, read.segment);
+        let file = open_for_append(&path)?;
+        if read.torn > 0 {
+            disk.cut(&file, &path, read.length)?;
+        }
+        let state = read.state;
+        let next_seq = read.next_seq;
+        let journal = Journal {
+            folder: folder.to_owned(),
+            disk,
+            file,
+            segment: read.segment,
+            length: read.length,
+            next_seq,
+            before: read.before,
+            start: Some(read.start.clone()),
+        };
+        Ok(Opened { journal, state, start: read.start, records: read.records, torn: read.torn })
+    }
+
+    /// Writes events down. When it returns, the disk has them.
+    pub fn append(&mut self, time: Timestamp, event: Event) -> Result<Record, Error> {
+        let record = Record { seq: self.next_seq, time, event };
+        let bytes = encoded(&Line::Record(Box::new(record.clone())));
+        let path = segment_path(&self.folder, self.segment);
+        self.disk.append(&mut self.file, &path, &bytes)?;
+        self.next_seq += 1;
+        self.length += bytes.len() as u64;
+        if let Event::RunStarted(start) = &record.event {
+            self.start = Some(start.clone());
+        }
+        Ok(record)
+    }
+
+    /// At the end of an iteration: a new segment, where this one is long enough.
+    pub fn rotate(&mut self, state: &State) -> Result<(), Error> {
+        if self.length < SEGMENT_BYTES {
+            return Ok(());
+        }
+        let Some(start) = self.start.clone() else { return Ok(()) };
+        let path = segment_path(&self.folder, self.segment);
+        let bytes = load::bytes(&path, MAX_BYTES)?;
+        let mut before = self.before.clone();
+        before.push((bytes.len() as u64, crc32fast::hash(&bytes)));
+        let checkpoint =
+            Box::new(Checkpoint { state: state.clone(), start, before: before.clone() });
+        let first = encoded(&Line::Checkpoint { checkpoint });
+        let next = segment_path(&self.folder, self.segment + 1);
+        // It appears whole or not at all.
+        self.disk.write(&next, &first)?;
+        self.file = open_for_append(&next)?;
+        self.segment += 1;
+        self.length = first.len() as u64;
+        self.before = before;
+        Ok(())
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.before.iter().map(|(length, _)| length).sum::<u64>() + self.length
+    }
+}
+
+fn open_for_append(path: &Path) -> Result<File, Error> {
+    let file = File::options().append(true).open(path);
+    file.map_err(|source| load::Error::Io { path: path.to_owned(), source }.into())
+}
+
+/// Every record of a journal, from its first, for people. Nothing is written.
+pub fn records(folder: &Path) -> Result<Vec<Record>, Error> {
+    Ok(read(folder, Depth::All)?.records)
+}
+
+/// What a journal holds, for those who only look.
+#[derive(Debug)]
+pub struct Looked {
+    pub state: Option<State>,
+    pub start: Box<baton_core::event::RunStarted>,
+    pub records: Vec<Record>,
+}
+
+/// The last checkpoint and what came behind it. Nothing is written.
+pub fn look(folder: &Path) -> Result<Looked, Error> {
+    let Read { state, start, records, .. } = read(folder, Depth::Last)?;
+    Ok(Looked { state, start, records })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// The last segment; the others are only checksummed.
+    Last,
+    All,
+}
+
+struct Read {
+    segment: usize,
+    length: u64,
+    next_seq: u64,
+    before: Vec<(u64, u32)>,
+    state: Option<State>,
+    start: Box<baton_core::event::RunStarted>,
+    records: Vec<Record>,
+    torn: usize,
+}
+
+fn read(folder: &Path, depth: Depth) -> Result<Read, Error> {
+    let count = (1..).take_while(|number| segment_path(folder, *number).exists()).count();
+    if count == 0 {
+        return Err(Error::Missing(folder.to_owned()));
+    }
+    let last_path = segment_path(folder, count);
+    let bytes = load::bytes(&last_path, MAX_BYTES)?;
+    let mut lines = Lines::new(&bytes, &last_path, 1);
+    let mut read = Read {
+        segment: count,
+        length: 0,
+        next_seq: 1,
+        before: Vec::new(),
+        state: None,
+        start: Box::new(nothing_started()),
+        records: Vec::new(),
+        torn: 0,
+    };
+    if count > 1 {
+        let damaged =
+            |why: &str| Error::Damaged { path: last_path.clone(), record: 0, why: why.to_owned() };
+        let first = lines.next()?.ok_or_else(|| damaged("the segment is empty"))?;
+        let Line::Checkpoint { checkpoint } = first else {
+            return Err(damaged("the segment does not begin with a checkpoint"));
+        };
+        read.next_seq = checkpoint.state.last_seq + 1;
+        lines.expected = read.next_seq;
+        read.start = checkpoint.start;
+        read.before = checkpoint.before;
+        read.state = Some(checkpoint.state);
+        read.records = older(folder, &read.before, depth)?;
+    }
+    while let Some(line) = lines.next()? {
+        let Line::Record(record) = line else {
+            return Err(lines.damaged("a checkpoint stands in the middle"));
+        };
+        if record.seq != lines.expected {
+            return Err(lines.damaged(&format!("its number is {}", record.seq)));
+        }
+        lines.expected += 1;
+        read.next_seq = lines.expected;
+        if let Event::RunStarted(start) = &record.event {
+            if start.version != baton_core::event::VERSION {
+                let known = baton_core::event::VERSION;
+                return Err(Error::Version { found: start.version, known });
+            }
+            read.start = start.clone();
+        }
+        read.records.push(*record);
+    }
+    read.torn = lines.torn;
+    read.length = (bytes.len() - lines.torn) as u64;
+    Ok(read)
+}
+
+/// The segments before the last one: each must be what the checkpoint says.
+fn older(folder: &Path, before: &[(u64, u32)], depth: Depth) -> Result<Vec<Record>, Error> {
+    let mut all = Vec::new();
+    let mut expected = 1;
+    for (index, (length, sum)) in before.iter().enumerate() {
+        let path = segment_path(folder, index + 1);
+        let bytes = load::bytes(&path, MAX_BYTES)?;
+        let is_right = bytes.len() as u64 == *length && crc32fast::hash(&bytes) == *sum;
+        if is_right && depth == Depth::Last {
+            continue;
+        }
+        // Line by line, also to tell which record is wrong.
+        let mut lines = Lines::new(&bytes, &path, expected);
+        while let Some(line) = lines.next()? {
+            if let Line::Record(record) = line {
+                lines.expected = record.seq + 1;
+                all.push(*record);
+            }
+        }
+        expected = lines.expected;
+        if !is_right || lines.torn > 0 {
+            return Err(lines.damaged("the segment is not what its checksum says"));
+        }
+    }
+    Ok(if depth == Depth::All { all } else { Vec::new() })
+}
+
+/// The lines of a segment.
+struct Lines<'a> {
+    rest: &'a [u8],
+    path: &'a Path,
+    /// The number of the record that comes next, for messages.
+    expected: u64,
+    torn: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(bytes: &'a [u8], path: &'a Path, expected: u64) -> Lines<'a> {
+        Lines { rest: bytes, path, expected, torn: 0 }
+    }
+
+    fn damaged(&self, why: &str) -> Error {
+        Error::Damaged { path: self.path.to_owned(), record: self.expected, why: why.to_owned() }
+    }
+
+    fn next(&mut self) -> Result<Option<Line>, Error> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let end = memchr::memchr(b'\n', self.rest);
+        let line = &self.rest[..end.unwrap_or(self.rest.len())];
+        let is_last = end.is_none_or(|end| end + 1 == self.rest.len());
+        let json = match header(line) {
+            Some((length, sum)) if line.len() == HEADER + length => {
+                let json = &line[HEADER..];
+                (checksum(&line[..8], json) == sum).then_some(json)
+            }
+            _ => None,
+        };
+        match (json, end) {
+            (Some(json), Some(end)) => {
+                let text =
+                    std::str::from_utf8(json).map_err(|_| self.damaged("it is not UTF-8"))?;
+                let line = serde_json::from_str(text)
+                    .map_err(|error| self.damaged(&format!("it is not an event: {error}")))?;
+                self.rest = &self.rest[end + 1..];
+                Ok(Some(line))
+            }
+            _ if is_last && is_torn(line, end.is_some()) => {
+                self.torn = self.rest.len();
+                self.rest = &[];
+                Ok(None)
+            }
+            _ => Err(self.damaged("its checksum is wrong")),
+        }
+    }
+}
+
+/// Length and checksum, where the header is one.
+fn header(line: &[u8]) -> Option<(usize, u32)> {
+    let head = std::str::from_utf8(line.get(..HEADER)?).ok()?;
+    let (length, sum) = (head.get(..8)?, head.get(9..17)?);
+    let is_one = head.as_bytes()[8] == b' ' && head.as_bytes()[17] == b' ';
+    let length = usize::from_str_radix(length, 16).ok().filter(|_| is_one)?;
+    Some((length, u32::from_str_radix(sum, 16).ok()?))
+}
+
+/// Whether a last line is the beginning of a record that a crash cut off: too short and without its
+/// end, or with holes that a disk leaves where data was not written. A line that is long enough and
+/// wrong was changed later.
+fn is_torn(line: &[u8], has_end: bool) -> bool {
+    const HOLE: [u8; 16] = [0; 16];
+    let has_hole = line.windows(HOLE.len()).any(|window| window == HOLE);
+    let is_short = match header(line) {
+        Some((length, _)) => line.len() <= HEADER + length,
+        None => line.len() < HEADER && is_head(line),
+    };
+    has_hole || (!has_end && is_short)
+}
+
+/// Whether this could be the first bytes of a header.
+fn is_head(line: &[u8]) -> bool {
+    line.iter().enumerate().all(|(at, byte)| match at {
+        8 | 17 => *byte == b' ',
+        _ => byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase(),
+    })
+}
+
+fn nothing_started() -> baton_core::event::RunStarted {
+    baton_core::event::RunStarted {
+        version: baton_core::event::VERSION,
+        run: baton_core::id::RunId::new("none").expect("a valid name"),
+        task: String::new(),
+        pack: String::new(),
+        language: String::new(),
+        rules: std::collections::BTreeMap::new(),
+        first_iteration: baton_core::id::Iteration(1),
+        limits: baton_core::event::Limits {
+            iterations: 0,
+            seconds: None,
+            tokens: None,
+            cost: None,
+            stage_seconds: 0,
+        },
+        newest: Vec::new(),
+        entry: baton_core::event::HistoryText::new(String::new()),
+    }
+}
+
+/// The runs of a blackboard, in the order they were begun.
+pub fn runs(board: &Path) -> Result<Vec<String>, io::Error> {
+    let folder = board.join("journal");
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if segment_path(&entry.path(), 1).exists() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,68 @@
+//! One writer a run. The lock is the kernel's: it ends with its holder, whatever ended that, so there
+//! is no stale one, and a holder that sleeps still holds it.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use crate::load;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the blackboard is held by another process: {by}")]
+    Held { by: String },
+    #[error("cannot lock {}: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+/// Held as long as it lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock or says who holds it. `who` is for the next one who asks.
+    pub fn take(path: &Path, who: &str) -> Result<Lock, Error> {
+        let io = |source| Error::Io { path: path.to_owned(), source };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(io)?;
+        }
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut by = String::new();
+                let _ = file.take(1_000).read_to_string(&mut by);
+                let by = baton_core::text::shown(by.trim(), 200);
+                return Err(Error::Held {
+                    by: if by.is_empty() { "unknown".to_owned() } else { by },
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(io(source)),
+        }
+        let text = format!("process {}, {who}\n", std::process::id());
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .map_err(io)?;
+        Ok(Lock { _file: file })
+    }
+
+    /// Who holds it now, without taking it.
+    pub fn holder(path: &Path) -> Option<String> {
+        let file = File::options().read(true).write(true).open(path).ok()?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                load::text(path, 1_000).ok().map(|text| text.trim().to_owned())
+            }
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The project's files, tracked or not, kept by their content before and after a stage that may write
+//! them. No program is run and nothing of git is touched: a project's own configuration cannot make
+//! us start anything. Files that git ignores are not covered, and that is said.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::load;
+use crate::store::{self, Disk};
+
+const FOLDER: &str = "snapshots";
+/// A larger file is not kept; it is named.
+const MAX_BYTES: u64 = 64 << 20;
+const MAX_MANIFEST: u64 = 1 << 30;
+/// A file changed so shortly before the look may change again without a new time.
+const RACY_SECONDS: i64 = 2;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot look at {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("the snapshot {0} is not there")]
+    Missing(String),
+    #[error("the snapshot {id} is damaged: {why}")]
+    Damaged { id: String, why: String },
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// What a file is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Entry {
+    /// `120000` for a link, else the permissions.
+    pub mode: u32,
+    pub hash: String,
+}
+
+/// All files of a project, by path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Manifest {
+    pub files: BTreeMap<String, Entry>,
+}
+
+const LINK: u32 = 0o120_000;
+
+/// What was known of a file at the last look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    look: (u64, u64, i64, i64, i64, i64),
+    entry: Entry,
+}
+
+/// The snapshots of one project.
+#[derive(Debug)]
+pub struct Snapshots {
+    project: PathBuf,
+    /// The blackboard, which is not part of the project.
+    board: PathBuf,
+    disk: Disk,
+    known: BTreeMap<String, Known>,
+    /// Files that were too large to be kept.
+    pub skipped: Vec<String>,
+}
+
+impl Snapshots {
+    pub fn new(project: &Path, board: &Path, disk: Disk) -> Snapshots {
+        let known = load::text(&board.join(FOLDER).join("index.json"), MAX_MANIFEST).ok();
+        let known = known.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let (project, board) = (project.to_owned(), board.to_owned());
+        Snapshots { project, board, disk, known, skipped: Vec::new() }
+    }
+
+    /// Keeps the project as it is now; its name is made of its content.
+    pub fn take(&mut self) -> Result<String, Error> {
+        let (manifest, looks) = self.look()?;
+        let text = serde_json::to_string(&manifest.files).unwrap_or_default();
+        let id = blake3::hash(text.as_bytes()).to_hex()[..32].to_owned();
+        let path = self.manifest_path(&id);
+        if !path.exists() {
+            self.disk.write_new(&path, text.as_bytes())?;
+        }
+        if self.known != looks {
+            self.known = looks;
+            let index = serde_json::to_string(&self.known).unwrap_or_default();
+            // It only saves work: it need not be synced, and is read with care.
+            store::write_new(&self.board.join(FOLDER).join("index.json"), index.as_bytes())?;
+        }
+        Ok(id)
+    }
+
+    fn manifest_path(&self, id: &str) -> PathBuf {
+        self.board.join(FOLDER).join(format!("{id}.json"))
+    }
+
+    fn object_path(&self, hash: &str) -> PathBuf {
+        self.board.join(FOLDER).join("objects").join(&hash[..2.min(hash.len())]).join(hash)
+    }
+
+    /// Every file that is not ignored, its content kept.
+    fn look(&mut self) -> Result<(Manifest, BTreeMap<String, Known>), Error> {
+        let mut manifest = Manifest::default();
+        let mut looks = BTreeMap::new();
+        self.skipped.clear();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        for path in self.paths()? {
+            let Ok(inside) = path.strip_prefix(&self.project) else { continue };
+            let Some(name) = inside.to_str().map(str::to_owned) else { continue };
+            let io = |source| Error::Io { path: path.clone(), source };
+            let metadata = match fs::symlink_metadata(&path) {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(io(error)),
+            };
+            let look = (
+                metadata.ino(),
+                metadata.len(),
+                metadata.mtime(),
+                metadata.mtime_nsec(),
+                metadata.ctime(),
+                metadata.ctime_nsec(),
+            );
+            let known = self.known.get(&name).filter(|known| known.look == look);
+            let entry = match known {
+                Some(known) => known.entry.clone(),
+                None if metadata.is_symlink() => {
+                    let target = fs::read_link(&path).map_err(io)?;
+                    let hash = self.keep(target.as_os_str().as_encoded_bytes())?;
+                    Entry { mode: LINK, hash }
+                }
+                None if metadata.len() > MAX_BYTES => {
+                    self.skipped.push(name);
+                    continue;
+                }
+                None => {
+                    let bytes = load::bytes(&path, MAX_BYTES)?;
+                    let hash = self.keep(&bytes)?;
+                    Entry { mode: metadata.permissions().mode() & 0o777, hash }
+                }
+            };
+            if now - metadata.ctime() > RACY_SECONDS {
+                looks.insert(name.clone(), Known { look, entry: entry.clone() });
+            }
+            manifest.files.insert(name, entry);
+        }
+        Ok((manifest, looks))
+    }
+
+    fn paths(&self) -> Result<Vec<PathBuf>, Error> {
+        let board = fs::canonicalize(&self.board).unwrap_or_else(|_| self.board.clone());
+        let walk = ignore::WalkBuilder::new(&self.project)
+            .hidden(false)
+            .git_global(false)
+            .require_git(false)
+            .parents(false)
+            .filter_entry(move |entry| {
+                entry.file_name() != ".git"
+                    && (entry.depth() == 0
+                        || !entry.file_type().is_some_and(|kind| kind.is_dir())
+                        || fs::canonicalize(entry.path()).map_or(true, |path| path != board))
+            })
+            .build();
+        let mut paths = Vec::new();
+        for entry in walk {
+            let entry = entry.map_err(|error| {
+                let source = io::Error::other(error.to_string());
+                Error::Io { path: self.project.clone(), source }
+            })?;
+            if entry.file_type().is_some_and(|kind| kind.is_file() || kind.is_symlink()) {
+                paths.push(entry.into_path());
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn keep(&self, bytes: &[u8]) -> Result<String, Error> {
+        let hash = blake3::hash(bytes).to_hex().to_string();
+        let path = self.object_path(&hash);
+        if !path.exists() {
+            self.disk.write_new(&path, bytes)?;
+        }
+        Ok(hash)
+    }
+
+    pub fn manifest(&self, id: &str) -> Result<Manifest, Error> {
+        let path = self.manifest_path(id);
+        if !path.exists() {
+            return Err(Error::Missing(id.to_owned()));
+        }
+        let text = load::text(&path, MAX_MANIFEST)?;
+        let damaged = |why: String| Error::Damaged { id: id.to_owned(), why };
+        let files = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        Ok(Manifest { files })
+    }
+
+    /// The content of a file in a snapshot.
+    pub fn content(&self, hash: &str) -> Result<Vec<u8>, Error> {
+        let bytes = load::bytes(&self.object_path(hash), MAX_BYTES)?;
+        match blake3::hash(&bytes).to_hex().as_str() == hash {
+            true => Ok(bytes),
+            false => {
+                Err(Error::Damaged { id: hash.to_owned(), why: "its content changed".to_owned() })
+            }
+        }
+    }
+
+    /// Brings the project back, byte for byte: files that were changed, removed or added since. The
+    /// names of what had to change.
+    pub fn restore(&mut self, id: &str) -> Result<Vec<String>, Error> {
+        let wanted = self.manifest(id)?;
+        // Everything must be there before anything is touched.
+        for entry in wanted.files.values() {
+            self.content(&entry.hash)?;
+        }
+        let (now, _) = self.look()?;
+        let mut changed = Vec::new();
+        for (name, _) in now.files.iter().filter(|(name, _)| !wanted.files.contains_key(*name)) {
+            self.disk.remove(&self.project.join(name))?;
+            changed.push(name.clone());
+        }
+        for (name, entry) in &wanted.files {
+            if now.files.get(name) == Some(entry) {
+                continue;
+            }
+            let path = self.project.join(name);
+            let io = |source| Error::Io { path: path.clone(), source };
+            let bytes = self.content(&entry.hash)?;
+            let is_file = fs::symlink_metadata(&path).map(|now| now.is_file());
+            match is_file {
+                Ok(false) => {
+                    fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).map_err(io)?;
+                }
+                Ok(true) if entry.mode == LINK => self.disk.remove(&path)?,
+                Ok(true) | Err(_) => {}
+            }
+            if entry.mode == LINK {
+                use std::os::unix::ffi::OsStringExt;
+                self.disk.make_folder(path.parent().unwrap_or(&self.project))?;
+                std::os::unix::fs::symlink(std::ffi::OsString::from_vec(bytes), &path)
+                    .map_err(io)?;
+            } else {
+                self.disk.write_new(&path, &bytes)?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(entry.mode)).map_err(io)?;
+            }
+            changed.push(name.clone());
+        }
+        Ok(changed)
+    }
+
+    /// The names of files that differ between two snapshots.
+    pub fn changed(&self, before: &str, after: &str) -> Result<Vec<String>, Error> {
+        if before == after {
+            return Ok(Vec::new());
+        }
+        let (before, after) = (self.manifest(before)?, self.manifest(after)?);
+        let names = before.files.keys().chain(after.files.keys());
+        let mut changed: Vec<String> = names
+            .filter(|name| before.files.get(*name) != after.files.get(*name))
+            .cloned()
+            .collect();
+        changed.sort();
+        changed.dedup();
+        Ok(changed)
+    }
+}

@@ -1,0 +1,86 @@
+//! What a project's own files may make Baton run, and whether a person has agreed to it. The consent
+//! is bound to the exact commands: whatever changes in them is asked about again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use baton_core::config::Config;
+use baton_core::document::Document;
+
+use crate::board::{Board, CONFIG_FILE};
+use crate::load::{self, Environment};
+use crate::store;
+
+/// Commands that a project's files name, for people to read.
+pub fn commands(board: &Board) -> Result<Vec<String>, load::Error> {
+    let mut all: Vec<String> = board
+        .pack
+        .policy
+        .gates
+        .iter()
+        .map(|gate| format!("gate on {}: {}", gate.on, gate.run))
+        .collect();
+    let own = match load::text(&board.root.join(CONFIG_FILE), load::SMALL) {
+        Ok(text) => text,
+        Err(load::Error::Missing(_)) => String::new(),
+        Err(error) => return Err(error),
+    };
+    let config = Document::toml(&own).ok().and_then(|document| Config::read(&document).ok());
+    let config = config.unwrap_or_default();
+    for (name, executor) in &config.executors {
+        let env = if executor.env.is_empty() {
+            String::new()
+        } else {
+            format!(" with {}", executor.env.join(", "))
+        };
+        all.push(format!("executor {name}: {}{env}", executor.command.join(" ")));
+    }
+    for (name, agent) in &config.agents {
+        all.extend(agent.executor.iter().map(|executor| format!("{name} is run by {executor}")));
+    }
+    Ok(all)
+}
+
+fn file(environment: &Environment) -> Option<PathBuf> {
+    let folder = match environment.get("XDG_DATA_HOME") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(environment.get("HOME")?).join(".local/share"),
+    };
+    Some(folder.join("baton/trust.json"))
+}
+
+fn digest(commands: &[String]) -> String {
+    blake3::hash(commands.join("\n").as_bytes()).to_hex().to_string()
+}
+
+fn key(board: &Board) -> String {
+    let root = std::fs::canonicalize(&board.root).unwrap_or_else(|_| board.root.clone());
+    root.to_string_lossy().into_owned()
+}
+
+fn all(path: &Path) -> BTreeMap<String, String> {
+    let text = load::text(path, load::SMALL).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Whether everything that the project's files name may be run.
+pub fn is_trusted(board: &Board, environment: &Environment) -> Result<bool, load::Error> {
+    let commands = commands(board)?;
+    if commands.is_empty() {
+        return Ok(true);
+    }
+    let known = file(environment).map(|path| all(&path)).unwrap_or_default();
+    Ok(known.get(&key(board)) == Some(&digest(&commands)))
+}
+
+/// Writes a person's consent down.
+pub fn trust(board: &Board, environment: &Environment) -> Result<Vec<String>, crate::board::Error> {
+    let commands = commands(board)?;
+    if let Some(path) = file(environment) {
+        let mut known = all(&path);
+        known.insert(key(board), digest(&commands));
+        let text = serde_json::to_string_pretty(&known).unwrap_or_default();
+        store::write_new(&path, format!("{text}\n").as_bytes())?;
+    }
+    Ok(commands)
+}

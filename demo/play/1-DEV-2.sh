@@ -1,0 +1,23 @@
+cat > src/lib.rs <<'RUST'
+/// The average of two numbers, rounded towards zero.
+pub fn average(a: i32, b: i32) -> i32 {
+    let sum = i64::from(a) + i64::from(b);
+    // Half of a sum of two i32 is an i32 again.
+    (sum / 2) as i32
+}
+RUST
+. "$play/run_tests.sh"
+echo "iteration: $BATON_ITERATION"
+if [ "$tests_exit" -eq 0 ]; then
+    echo "verdict: PASS"
+    echo "blockers: none"
+else
+    echo "verdict: FAIL"
+    echo "blockers:"
+    echo "- [impl] src/lib.rs average() still fails: $tests_panic"
+fi
+echo "changed files: src/lib.rs"
+echo "self-test: cargo test --offline, exit $tests_exit, $tests_count"
+echo
+echo "## What changed"
+echo "- src/lib.rs: average() adds in i64, where two i32 always fit, and halves the sum (M1-T1)"
