@@ -147,6 +147,9 @@ pub struct Drive<'a> {
     _lock: Lock,
 }
 
+/// How deep the blackboard's folders go.
+const SWEPT: usize = 4;
+
 fn lock(board: &Board, run: &str) -> Result<Lock, Error> {
     Ok(Lock::take(&lock_path(board), &format!("run {run}, since {}", now()))?)
 }
@@ -205,6 +208,7 @@ impl<'a> Drive<'a> {
             .map_err(|source| load::Error::Io { path: board.root.join("journal"), source })?;
         let name = format!("run-{:04}", runs.len() + 1);
         let lock = lock(board, &name)?;
+        around.disk.sweep(&board.root, SWEPT)?;
         if let Some(last) = runs.last() {
             match look(board, last) {
                 Ok(state) if state.phase == Phase::Ended => {}
@@ -257,6 +261,7 @@ impl<'a> Drive<'a> {
         let board = around.board;
         let Some(run) = last_run(board)? else { return Err(Error::NothingToResume) };
         let lock = lock(board, &run)?;
+        around.disk.sweep(&board.root, SWEPT)?;
         let opened = Journal::open(&journal_folder(board, &run), around.disk.clone())?;
         unchanged(board, &opened.start)?;
         let rules = Rules { pack: &board.pack, config: &board.config };

@@ -367,11 +367,11 @@ impl<'a> Lines<'a> {
 
 /// Length and checksum, where the header is one.
 fn header(line: &[u8]) -> Option<(usize, u32)> {
-    let head = std::str::from_utf8(line.get(..HEADER)?).ok()?;
-    let (length, sum) = (head.get(..8)?, head.get(9..17)?);
-    let is_one = head.as_bytes()[8] == b' ' && head.as_bytes()[17] == b' ';
-    let length = usize::from_str_radix(length, 16).ok().filter(|_| is_one)?;
-    Some((length, u32::from_str_radix(sum, 16).ok()?))
+    // Exactly as we write it: a letter in capitals is a flipped bit.
+    let head = line.get(..HEADER).filter(|head| is_head(head))?;
+    let head = std::str::from_utf8(head).ok()?;
+    let length = usize::from_str_radix(head.get(..8)?, 16).ok()?;
+    Some((length, u32::from_str_radix(head.get(9..17)?, 16).ok()?))
 }
 
 /// Whether a last line is the beginning of a record that a crash cut off: too short and without its

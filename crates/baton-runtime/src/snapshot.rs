@@ -248,7 +248,8 @@ impl Snapshots {
                 std::os::unix::fs::symlink(std::ffi::OsString::from_vec(bytes), &path)
                     .map_err(io)?;
             } else {
-                self.disk.write_new(&path, &bytes)?;
+                self.disk.make_folder(path.parent().unwrap_or(&self.project))?;
+                self.disk.write_through(&path, &bytes, &self.board.join(FOLDER))?;
                 fs::set_permissions(&path, fs::Permissions::from_mode(entry.mode)).map_err(io)?;
             }
             changed.push(name.clone());

@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// As any program makes a file; the umask takes away from it.
 const NEW_FILE: u32 = 0o666;
 
+/// How the names of our temporary files begin.
+const TEMPORARY: &str = ".baton-";
+
 /// What a test wants to happen at one of the calls that change the disk.
 #[derive(Debug)]
 pub struct Faults {
@@ -78,13 +81,23 @@ impl Disk {
     /// Replaces a file's content, or makes the file. A link is followed, permissions are kept.
     pub fn write(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        self.write_through(path, content, folder_of(path))
+    }
+
+    /// As `write`, with the temporary file in a folder of ours: a crash leaves nothing in the other.
+    pub fn write_through(
+        &self,
+        path: &Path,
+        content: &[u8],
+        temporary: &Path,
+    ) -> Result<(), Error> {
         let folder = folder_of(path);
         let mut file = self
             .change(false, || {
                 tempfile::Builder::new()
-                    .prefix(".baton-")
+                    .prefix(TEMPORARY)
                     .permissions(fs::Permissions::from_mode(NEW_FILE))
-                    .tempfile_in(folder)
+                    .tempfile_in(temporary)
             })
             .map_err(failed("write", path))?;
         self.change(false, || file.write_all(content)).map_err(failed("write", path))?;
@@ -101,6 +114,21 @@ impl Disk {
     pub fn write_new(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
         self.make_folder(folder_of(path))?;
         self.write(path, content)
+    }
+
+    /// Removes what writes that a crash cut off have left in a folder of ours and below it.
+    pub fn sweep(&self, folder: &Path, depth: usize) -> Result<(), Error> {
+        let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+        for entry in entries.flatten() {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let is_left = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
+            if is_folder && depth > 0 {
+                self.sweep(&entry.path(), depth - 1)?;
+            } else if is_left && !is_folder {
+                self.remove(&entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     pub fn make_folder(&self, folder: &Path) -> Result<(), Error> {

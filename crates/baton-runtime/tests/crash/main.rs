@@ -1,0 +1,39 @@
+//! What a run must survive: this program runs itself as a child that is killed at every point where
+//! it touches the disk, and looks whether the blackboard comes out the same. The default takes a
+//! part of the points; `BATON_SWEEP=all` takes every one.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
+#![expect(clippy::print_stdout, reason = "what was swept is worth seeing")]
+
+mod damage;
+mod reference;
+mod sweep;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|word| word == "child") {
+        std::process::exit(reference::child(&args[1..]));
+    }
+    // As the usual test programs do: a word chooses tests by name.
+    let filter = args.iter().find(|word| !word.starts_with('-')).cloned().unwrap_or_default();
+    if args.iter().any(|word| word == "--list") {
+        return;
+    }
+    let tests: [(&str, fn()); 10] = [
+        ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
+        ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
+        ("killed_again_while_it_resumes", sweep::killed_again_while_it_resumes),
+        ("a_full_disk_stops_and_loses_nothing", sweep::a_full_disk_stops_and_loses_nothing),
+        ("a_sync_that_fails_stops_the_run", sweep::a_sync_that_fails_stops_the_run),
+        ("of_many_processes_one_writes", sweep::of_many_processes_one_writes),
+        ("a_torn_record_is_cut_and_said", damage::a_torn_record_is_cut_and_said),
+        ("a_flipped_bit_is_found_with_its_record", damage::a_flipped_bit_is_found),
+        ("acknowledged_records_survive_a_power_loss", damage::acknowledged_records_survive),
+        ("changed_rules_are_named", damage::changed_rules_are_named),
+    ];
+    for (name, test) in tests.iter().filter(|(name, _)| name.contains(&filter)) {
+        let start = std::time::Instant::now();
+        test();
+        println!("test {name} ... ok ({:.1} s)", start.elapsed().as_secs_f64());
+    }
+}
