@@ -11,7 +11,7 @@ use baton_runtime::drive::Notice;
 pub(crate) struct Progress {
     json: bool,
     is_terminal: bool,
-    agents: Vec<AgentName>,
+    teller: view::Teller,
     /// The stage that runs, since when, and how much it has said.
     running: Option<(String, Instant, usize)>,
     last_drawn: Instant,
@@ -20,7 +20,13 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(json: bool, agents: Vec<AgentName>) -> Progress {
         let is_terminal = std::io::stderr().is_terminal() && !json;
-        Progress { json, is_terminal, agents, running: None, last_drawn: Instant::now() }
+        Progress {
+            json,
+            is_terminal,
+            teller: view::Teller::new(agents),
+            running: None,
+            last_drawn: Instant::now(),
+        }
     }
 
     pub(crate) fn notice(&mut self, notice: &Notice<'_>) {
@@ -33,15 +39,9 @@ impl Progress {
                     serde_json::to_string(record).unwrap_or_default()
                 );
             }
-            Notice::Event(record, state) => {
+            Notice::Event(record, _) => {
                 self.clear();
-                let iteration = match &record.event {
-                    baton_core::event::Event::IterationEnded { .. } => {
-                        state.iteration.0.saturating_sub(1)
-                    }
-                    _ => state.iteration.0,
-                };
-                if let Some(line) = view::line(record, iteration, &self.agents) {
+                if let Some(line) = self.teller.line(record) {
                     say(&line);
                 }
             }

@@ -113,7 +113,24 @@ impl HistoryText {
     }
 }
 
+impl Decided {
+    /// The same, with the answer that it is about.
+    #[must_use]
+    pub fn about(&self, answer: &str) -> Decided {
+        Decided { answer: answer.to_owned(), ..self.clone() }
+    }
+}
+
 impl Event {
+    /// As it is written down: an answer that the journal holds already is not written again.
+    #[must_use]
+    pub fn without_repetition(self) -> Event {
+        match self {
+            Event::Decided(decided) => Event::Decided(Box::new(decided.about(""))),
+            other => other,
+        }
+    }
+
     /// The text that this event adds to the history.
     pub fn history(&self) -> Option<&HistoryText> {
         match self {
@@ -263,7 +280,8 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decided {
-    /// As MAIN wrote it.
+    /// As MAIN wrote it. In a journal it stands in the result of the stage, and not here again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
     /// Hashes of the plan before and after it.
     pub plan_before: String,

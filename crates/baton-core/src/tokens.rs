@@ -1,6 +1,8 @@
 //! How many tokens a text has: exactly (o200k_base, loaded at the first count) or by a cheap
 //! estimate that learns from what the provider really counted.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use tiktoken::CoreBpe;
@@ -12,8 +14,35 @@ use crate::id::Tokens;
 /// the tokenizer seconds, and a cut costs at most a token or two a block.
 const BLOCK: usize = 1 << 20;
 
+/// Texts from this size on are remembered by their hash: most of a prompt is what the last one was.
+const REMEMBERED_FROM: usize = 512;
+/// So many of them, then all are forgotten.
+const REMEMBERED: usize = 512;
+
+thread_local! {
+    static KNOWN: RefCell<BTreeMap<[u8; 32], u64>> = const { RefCell::new(BTreeMap::new()) };
+}
+
 /// The count of o200k_base. Text that looks like a special token counts as the text it is.
 pub fn count(text: &str) -> Tokens {
+    if text.len() < REMEMBERED_FROM {
+        return counted(text);
+    }
+    let hash = *blake3::hash(text.as_bytes()).as_bytes();
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(count) = known.get(&hash) {
+            return Tokens(*count);
+        }
+        let count = counted(text);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(hash, count.0);
+        count
+    })
+}
+
+fn counted(text: &str) -> Tokens {
     static ENCODING: OnceLock<&'static CoreBpe> = OnceLock::new();
     let encoding = ENCODING.get_or_init(|| {
         tiktoken::get_encoding("o200k_base").expect("the vocabulary is compiled in by its feature")

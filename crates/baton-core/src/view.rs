@@ -7,8 +7,43 @@ use crate::id::AgentName;
 use crate::text;
 use crate::workflow::{State, Totals};
 
-/// One line for people, where an event is worth one. `agents` are the pack's.
-pub fn line(record: &Record, iteration: u32, agents: &[AgentName]) -> Option<String> {
+/// Tells a run line by line.
+#[derive(Debug, Default)]
+pub struct Teller {
+    agents: Vec<AgentName>,
+    iteration: u32,
+    /// What the last stage said: a decision does not say it again.
+    said: String,
+}
+
+impl Teller {
+    /// `agents` are the pack's.
+    pub fn new(agents: Vec<AgentName>) -> Teller {
+        Teller { agents, iteration: 1, said: String::new() }
+    }
+
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// One line for people, where an event is worth one. Events must come in their order.
+    pub fn line(&mut self, record: &Record) -> Option<String> {
+        match &record.event {
+            Event::RunStarted(start) => self.iteration = start.first_iteration.0,
+            Event::StageStarted(started) => self.iteration = started.stage.iteration.0,
+            Event::StageEnded(ended) => {
+                if let StageResult::Answer(answer) = &ended.result {
+                    self.said.clone_from(answer);
+                }
+            }
+            _ => {}
+        }
+        line(record, self)
+    }
+}
+
+fn line(record: &Record, teller: &Teller) -> Option<String> {
+    let iteration = teller.iteration;
     let at = |text: String| Some(format!("[{iteration}] {text}"));
     match &record.event {
         Event::RunStarted(start) => {
@@ -40,7 +75,7 @@ pub fn line(record: &Record, iteration: u32, agents: &[AgentName]) -> Option<Str
         Event::DecisionRefused { problem } => {
             at(format!("MAIN's answer is refused: {}", text::shown(problem, 300)))
         }
-        Event::Decided(decided) => at(decided_line(decided, agents)?),
+        Event::Decided(decided) => at(decided_line(&decided.about(&teller.said), &teller.agents)?),
         Event::ReportRefused { problem } => {
             at(format!("the report is refused: {}", text::shown(problem, 300)))
         }

@@ -560,8 +560,11 @@ impl State {
                     Phase::Decide { check, tries, error },
                 ))
             }
-            (Phase::JudgeDecision { check, .. }, Event::Decided(decided)) => {
-                self.decided(check, decided, rules)
+            (Phase::JudgeDecision { check, answer, .. }, Event::Decided(decided)) => {
+                match decided.answer.is_empty() {
+                    true => self.decided(check, &decided.about(&answer), rules),
+                    false => self.decided(check, decided, rules),
+                }
             }
             (Phase::JudgeReport { job, .. }, Event::ReportRefused { problem }) => {
                 self.totals.corrections += 1;

@@ -341,6 +341,12 @@ impl<'a> Drive<'a> {
 
     /// Goes on until the run ends, waits or stops.
     pub fn run(&mut self) -> Result<End, Error> {
+        let end = self.until_it_ends()?;
+        self.around.disk.sweep(&self.around.board.root, SWEPT)?;
+        Ok(end)
+    }
+
+    fn until_it_ends(&mut self) -> Result<End, Error> {
         loop {
             let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
             let next = self.state.next(&rules, (self.around.clock)());
@@ -401,7 +407,7 @@ impl<'a> Drive<'a> {
             true => event.with_history_at(files::history_length(self.around.board)?),
             false => event,
         };
-        let record = self.journal.append((self.around.clock)(), event)?;
+        let record = self.journal.append((self.around.clock)(), event.without_repetition())?;
         self.effect(&record)?;
         let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
         self.state.apply(&record, &rules)?;
@@ -587,7 +593,7 @@ impl<'a> Drive<'a> {
         let is_there =
             load::bytes(&path, baton_core::report::MAX_BYTES * 4).is_ok_and(|own| own == content);
         if !is_there {
-            self.around.disk.write_new(&path, content)?;
+            self.around.disk.replace(&path, content)?;
         }
         Ok(self.guard.own(name)?)
     }

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// As any program makes a file; the umask takes away from it.
 const NEW_FILE: u32 = 0o666;
 
+/// The file that changes places with the one that is written.
+const SPARE: &str = ".baton-spare";
 /// How the names of our temporary files begin.
 const TEMPORARY: &str = ".baton-";
 
@@ -20,6 +22,8 @@ const TEMPORARY: &str = ".baton-";
 pub struct Faults {
     /// Points passed so far: two for each call, before and after it.
     passed: AtomicU64,
+    /// Nanoseconds that were spent waiting for the disk.
+    synced: AtomicU64,
     plan: Fault,
 }
 
@@ -44,7 +48,13 @@ pub struct Disk {
 impl Disk {
     /// With a fault in it, for tests of what must be survived.
     pub fn with_fault(plan: Fault) -> Disk {
-        Disk { faults: Some(Arc::new(Faults { passed: AtomicU64::new(0), plan })) }
+        Disk {
+            faults: Some(Arc::new(Faults {
+                passed: AtomicU64::new(0),
+                synced: AtomicU64::new(0),
+                plan,
+            })),
+        }
     }
 
     /// How many points were passed.
@@ -73,9 +83,20 @@ impl Disk {
             }
         };
         point()?;
+        let start = std::time::Instant::now();
         let out = call()?;
+        if is_sync {
+            let time = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            faults.synced.fetch_add(time, Ordering::SeqCst);
+        }
         point()?;
         Ok(out)
+    }
+
+    /// How long the disk was waited for, where that is measured.
+    pub fn sync_time(&self) -> std::time::Duration {
+        let nanos = self.faults.as_ref().map_or(0, |faults| faults.synced.load(Ordering::SeqCst));
+        std::time::Duration::from_nanos(nanos)
     }
 
     /// Replaces a file's content, or makes the file. A link is followed, permissions are kept.
@@ -114,6 +135,43 @@ impl Disk {
     pub fn write_new(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
         self.make_folder(folder_of(path))?;
         self.write(path, content)
+    }
+
+    /// As `write`, for a file that is replaced again and again: the new content goes into a spare file
+    /// beside it, and the two change places. Making and removing a file each time costs more than
+    /// all the rest. The spare is swept away at the end.
+    pub fn replace(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
+        let is_file = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+        if !is_file {
+            return self.write_new(path, content);
+        }
+        let folder = folder_of(path);
+        let spare = folder.join(SPARE);
+        let mut file = self
+            .change(false, || File::options().create(true).truncate(true).write(true).open(&spare))
+            .map_err(failed("write", &spare))?;
+        self.change(false, || file.write_all(content)).map_err(failed("write", &spare))?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(old.permissions()).map_err(failed("write", &spare))?;
+        }
+        self.change(true, || file.sync_all()).map_err(failed("sync", &spare))?;
+        let exchanged = self.change(false, || {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            renameat_with(CWD, &spare, CWD, path, RenameFlags::EXCHANGE).map_err(io::Error::from)
+        });
+        match exchanged {
+            Ok(()) => self.change(true, || sync(folder)).map_err(failed("sync", folder)),
+            // Not every file system can exchange two files.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+                ) =>
+            {
+                self.write(path, content)
+            }
+            Err(error) => Err(failed("write", path)(error)),
+        }
     }
 
     /// Removes what writes that a crash cut off have left in a folder of ours and below it.

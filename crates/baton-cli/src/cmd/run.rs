@@ -38,6 +38,9 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     let board = place.board()?;
     let before = drive::last_run(&board).map_err(failed)?;
     let before = before.map(|run| drive::look(&board, &run)).transpose().map_err(failed)?;
+    if before.is_none() {
+        return Err(failed(drive::Error::NothingToResume));
+    }
     let limits =
         before.as_ref().map(|state| limits(&board.config, &args.budget, Some(state.limits)));
     let mut session = Session::open(place, &board, &args.how)?;

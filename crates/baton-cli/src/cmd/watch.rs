@@ -122,21 +122,16 @@ fn run_named(board: &Board, name: Option<&String>) -> Result<String, Failure> {
 pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
     let board = place.board()?;
     let run = run_named(&board, args.run.as_ref())?;
-    let agents = board.pack.manifest.agent_names();
-    let mut iteration = 1;
+    let mut teller = view::Teller::new(board.pack.manifest.agent_names());
     let mut shown = 0;
     loop {
         let all = records(&board, &run)?;
         let mut out = String::new();
         for record in &all[shown.min(all.len())..] {
-            match &record.event {
-                Event::RunStarted(start) => iteration = start.first_iteration.0,
-                Event::StageStarted(started) => iteration = started.stage.iteration.0,
-                _ => {}
-            }
+            let line = teller.line(record);
             let line = match args.lines {
-                true => view::log_line(record, iteration),
-                false => view::line(record, iteration, &agents),
+                true => view::log_line(record, teller.iteration()),
+                false => line,
             };
             let line = line.map(|line| format!("{}  {line}\n", record.time));
             match place.json {

@@ -65,7 +65,7 @@ impl Drive<'_> {
     /// Makes the files of an event. The state is still the one before it.
     pub(super) fn effect(&mut self, record: &Record) -> Result<(), Error> {
         match &record.event {
-            Event::Decided(decided) => self.new_plan(&decided.answer, &decided.plan_before),
+            Event::Decided(decided) => self.new_plan(&decided.plan_before),
             Event::ReportRefused { .. } => self.archived(),
             Event::ReportAccepted(facts) => {
                 self.archived()?;
@@ -102,14 +102,14 @@ impl Drive<'_> {
 
     /// The plan after a decision. A plan that is neither the old nor the new one was edited by a
     /// person since, and stays.
-    fn new_plan(&mut self, answer: &str, before: &str) -> Result<(), Error> {
-        let Phase::JudgeDecision { check, .. } = self.state.phase else { return Ok(()) };
+    fn new_plan(&mut self, before: &str) -> Result<(), Error> {
+        let Phase::JudgeDecision { check, answer, .. } = &self.state.phase else { return Ok(()) };
         let text = plan(self.around.board)?;
         if blake3::hash(text.as_bytes()).to_hex()[..32] != *before {
             return Ok(());
         }
         let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
-        match judge_decision(&self.state, &rules, answer, check, &text).plan {
+        match judge_decision(&self.state, &rules, answer, *check, &text).plan {
             Some(new) => self.write(PLAN_FILE, new.as_bytes()),
             None => Ok(()),
         }

@@ -1,0 +1,463 @@
+//! Whole runs by the real binary, with agents played by a shell script: real processes, real files.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+struct Place {
+    folder: TempDir,
+}
+
+/// Plays the team: `play/<iteration>-<STAGE>[-<subloop>]` is the answer, or a script for it.
+const AGENT: &str = r#"
+cat > prompt-of-$BATON_STAGE.txt
+mv prompt-of-$BATON_STAGE.txt ../prompts/$BATON_ITERATION-$BATON_STAGE-$BATON_ATTEMPT.txt
+name=../play/$BATON_ITERATION-$BATON_STAGE${BATON_SUBLOOP:+-$BATON_SUBLOOP}
+echo "$name attempt $BATON_ATTEMPT" >> ../calls
+[ -f "$name.sh" ] && . "$name.sh"
+cat "$name"
+"#;
+
+fn decision(next: &str, plan: &str) -> String {
+    format!(
+        r#"{{"next_agent":"{next}","reason":"M1-T1 is next","dev_plan":{plan},"finish_review_override":null,"task":"M1-T1"}}"#
+    )
+}
+
+fn report(iteration: u32, verdict: &str, blockers: &str) -> String {
+    format!("iteration: {iteration}\nverdict: {verdict}\nblockers: {blockers}\n\nM1-T1\n")
+}
+
+const PLAN: &str =
+    r###"{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"}"###;
+
+impl Place {
+    /// A project with a blackboard, and a script that passes, reviews and finishes.
+    fn new() -> Place {
+        let place = Place { folder: TempDir::new().unwrap() };
+        for folder in ["project/src", "play", "prompts", "home/.config/baton"] {
+            fs::create_dir_all(place.path(folder)).unwrap();
+        }
+        place.write("project/src/lib.rs", "fn add() {}\n");
+        place.write("agent.sh", AGENT);
+        place.write(
+            "home/.config/baton/baton.toml",
+            "[executors.script]\ncommand = [\"sh\", \"../agent.sh\"]\n",
+        );
+        assert!(place.run(&["init"]).status.success());
+        let policy = "project/.baton/memory/verification_policy.json";
+        let text = place.read(policy).replace("\"min_coverage\": 80", "\"min_coverage\": 0");
+        place.write(policy, text);
+        place.play("1-MAIN", &decision("DEV", PLAN));
+        place.play("1-DEV", &report(1, "PASS", "none"));
+        place.write("play/1-DEV.sh", "echo '// safe' >> src/lib.rs\n");
+        place.play("2-MAIN", &decision("REVIEW", "null"));
+        place.play("2-REVIEW", &report(2, "PASS", "none"));
+        place.play("3-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
+        place.play("3-FINISH_REVIEW", &report(3, "PASS", "none"));
+        place.play("3-FINISH_CHECK", &decision("FINISH", "null"));
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn play(&self, name: &str, answer: &str) {
+        self.write(&format!("play/{name}"), answer);
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args(args).current_dir(self.path("project")).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if ["BATON_", "ANTHROPIC_", "OPENAI_", "XDG_"].iter().any(|own| text.starts_with(own)) {
+                command.env_remove(name);
+            }
+        }
+        command.env("HOME", self.path("home"));
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs and expects this exit code; what was said.
+    fn expect(&self, args: &[&str], code: i32) -> String {
+        let output = self.run(args);
+        let said = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        said
+    }
+
+    fn begin(&self) -> Child {
+        self.command(&["run", "Make add() safe", "--executor", "script"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.read("calls").lines().map(|line| line.replace("../play/", "")).collect()
+    }
+
+    fn history(&self) -> String {
+        self.read("project/.baton/memory/project_history.md")
+    }
+
+    fn wait_for(&self, what: &str, is_there: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_there() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{what} did not come");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+const RUN: [&str; 4] = ["run", "Make add() safe", "--executor", "script"];
+const RESUME: [&str; 3] = ["resume", "--executor", "script"];
+
+#[test]
+fn a_whole_run_and_what_can_be_seen_of_it() {
+    let place = Place::new();
+    let said = place.expect(&RUN, 0);
+    assert!(said.contains("finished\nfiles changed: src/lib.rs\n"), "{said}");
+    assert!(
+        place.history().contains("## Iteration 3: [MILESTONE] FINISH attempt #1"),
+        "{}",
+        place.history()
+    );
+    assert_eq!(place.calls().len(), 7, "{:?}", place.calls());
+    let prompt = place.read("prompts/1-DEV-1.txt");
+    assert!(
+        prompt.ends_with(
+            "# Work order (workspace/dev/current_task.md)\n```\niteration: 1\n\nM1-T1\n```\n\n"
+        ),
+        "{prompt}"
+    );
+    assert!(place.expect(&["status"], 0).contains("stands         finished"));
+    assert!(place.expect(&["log"], 0).contains("[2] MAIN → REVIEW: M1-T1 is next"));
+    assert!(place.expect(&["diff"], 0).contains("+// safe"));
+    assert!(place.expect(&["diff", "1"], 0).contains("+// safe"));
+    assert!(
+        place.expect(&["undo", "1"], 0).contains("1 files are as they were before iteration 1")
+    );
+    assert_eq!(place.read("project/src/lib.rs"), "fn add() {}\n");
+    assert!(place.expect(&RESUME, 2).contains("run run-0001 is finished"));
+    // A second run on the same blackboard goes on with the numbers.
+    for (from, to) in [("1-MAIN", "4-MAIN"), ("3-FINISH_CHECK", "5-FINISH_CHECK")] {
+        fs::copy(place.path(&format!("play/{from}")), place.path(&format!("play/{to}"))).unwrap();
+    }
+    place.play("4-MAIN", &decision("REVIEW", "null"));
+    place.play("4-REVIEW", &report(4, "PASS", "none"));
+    place.play("5-MAIN", &decision("FINISH", "null"));
+    place.play("5-FINISH_REVIEW", &report(5, "PASS", "none"));
+    place.expect(&["run", "Another task", "--executor", "script"], 0);
+    assert!(place.history().contains("Another task\n\n## Iteration 4\n"), "{}", place.history());
+    assert!(place.path("project/.baton/journal/run-0002/000001.log").exists());
+}
+
+#[test]
+fn a_question_parks_the_run_until_it_is_answered() {
+    let place = Place::new();
+    place.play("2-MAIN", r#"{"next_agent":"USER","reason":"which?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":"a"}}"#);
+    place.play("3-MAIN", &decision("REVIEW", "null"));
+    place.play("3-REVIEW", &report(3, "PASS", "none"));
+    place.play("4-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
+    place.play("4-FINISH_REVIEW", &report(4, "PASS", "none"));
+    place.play("4-FINISH_CHECK", &decision("FINISH", "null"));
+    let said = place.expect(&RUN, 10);
+    assert!(
+        said.contains("Which way?") && said.contains("`baton answer OPTION` goes on"),
+        "{said}"
+    );
+    assert!(place.read("project/.baton/state/question.json").contains("Which way?"));
+    assert!(place.expect(&["status"], 0).contains("waits for an answer"));
+    assert!(
+        place
+            .expect(&["answer", "c", "--executor", "script"], 2)
+            .contains("there is no option `c`")
+    );
+    place.expect(&RESUME, 10);
+    place.expect(&["answer", "b", "--comment", "按 B 来", "--executor", "script"], 0);
+    assert!(
+        place.history().contains("user_choice: b\nuser_comment: 按 B 来"),
+        "{}",
+        place.history()
+    );
+    assert!(place.read("prompts/3-MAIN-1.txt").contains("# The person's last answer"));
+    assert!(!place.path("project/.baton/state/question.json").exists());
+    assert!(place.expect(&["answer", "b", "--executor", "script"], 2).contains("is finished"));
+}
+
+#[test]
+fn a_broken_protocol_stops_with_exit_3_and_resume_goes_on_once_it_is_mended() {
+    let place = Place::new();
+    place.play("1-DEV", "iteration: 1\nverdict: GREAT\nblockers: none\n");
+    let said = place.expect(&RUN, 3);
+    assert!(said.contains("verdict `GREAT` is not allowed"), "{said}");
+    assert!(place.path("project/.baton/reports/archive/1_dev_a1.md").exists());
+    assert!(
+        place.path("project/.baton/reports/archive/1_dev_a2.md").exists(),
+        "it had one try to correct it"
+    );
+    let again = fs::read_dir(place.path("prompts")).unwrap().flatten().any(|entry| {
+        fs::read_to_string(entry.path()).unwrap().contains("verdict `GREAT` is not allowed")
+    });
+    assert!(again, "it was shown its error");
+    assert!(place.expect(&RUN, 2).contains("run-0001 is not finished"));
+    place.play("1-DEV", &report(1, "PASS", "none"));
+    place.expect(&RESUME, 0);
+    // MAIN, too.
+    let place = Place::new();
+    place.play("1-MAIN", "Sure, here it is: {}");
+    assert!(place.expect(&RUN, 3).contains("text stands before the JSON"));
+    place.play("1-MAIN", &decision("DEV", PLAN));
+    place.expect(&RESUME, 0);
+}
+
+#[test]
+fn an_agent_that_touches_the_blackboard_is_stopped_and_its_change_undone() {
+    let place = Place::new();
+    for (script, name) in [
+        ("echo done >> .baton/memory/dev_plan.md", "memory/dev_plan.md"),
+        ("rm .baton/baton.toml", "baton.toml"),
+        ("echo x > .baton/reports/report_review.md", "reports/report_review.md"),
+        (
+            "rm -r .baton/memory/prompts; ln -s /etc .baton/memory/prompts",
+            "memory/prompts/subagent_prompt_main.md",
+        ),
+    ] {
+        let place = Place::new();
+        let before = place.read("project/.baton/memory/prompts/subagent_prompt_main.md");
+        place.write("play/1-DEV.sh", script);
+        let said = place.expect(&RUN, 3);
+        assert!(said.contains(name) && said.contains("DEV"), "{script}: {said}");
+        assert!(!place.read("project/.baton/memory/dev_plan.md").contains("done"));
+        assert!(place.path("project/.baton/baton.toml").exists());
+        assert_eq!(
+            place.read("project/.baton/memory/prompts/subagent_prompt_main.md"),
+            before,
+            "{script}"
+        );
+        assert!(!place.path("project/.baton/reports/report_review.md").exists());
+    }
+    // What a person changes between two stages is adopted.
+    place.write("play/2-MAIN.sh", "exit 1\n");
+    place.expect(&RUN, 1);
+    let context = "project/.baton/memory/global_context.md";
+    place.write(context, "Goal: 新的目标\n");
+    fs::remove_file(place.path("play/2-MAIN.sh")).unwrap();
+    place.expect(&RESUME, 0);
+    assert!(place.read(context).contains("新的目标"));
+}
+
+#[test]
+fn killed_in_the_middle_of_an_agent_the_project_goes_back_and_the_next_attempt_begins() {
+    let place = Place::new();
+    place.write(
+        "play/1-DEV.sh",
+        "if [ $BATON_ATTEMPT = 1 ]; then echo half > src/half.rs; echo broken > src/lib.rs; touch ../reached; sleep 30; fi\necho '// safe' >> src/lib.rs\n",
+    );
+    let mut child = place.begin();
+    place.wait_for("the agent", || place.path("reached").exists());
+    let held = place.expect(&RESUME, 5);
+    assert!(held.contains("held by another process: process "), "{held}");
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    let said = place.expect(&RESUME, 0);
+    assert!(said.contains("was interrupted: 2 files are back"), "{said}");
+    assert_eq!(place.read("project/src/lib.rs"), "fn add() {}\n// safe\n");
+    assert!(!place.path("project/src/half.rs").exists());
+    let calls = place.calls();
+    assert_eq!(calls.iter().filter(|call| call.starts_with("1-MAIN")).count(), 1, "{calls:?}");
+    assert!(calls.contains(&"1-DEV attempt 2".to_owned()), "{calls:?}");
+}
+
+#[test]
+fn ctrl_c_once_parks_behind_the_stage_and_twice_leaves_now() {
+    let place = Place::new();
+    place.write("play/1-DEV.sh", "touch ../reached; sleep 1\n");
+    let child = place.begin();
+    place.wait_for("the agent", || place.path("reached").exists());
+    let interrupt = |child: &Child| {
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    };
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(10), "{output:?}");
+    assert!(
+        place.path("project/.baton/reports/report_dev.md").exists(),
+        "the stage came to its end"
+    );
+    place.expect(&RESUME, 0);
+
+    let place = Place::new();
+    place.write("play/1-DEV.sh", "[ $BATON_ATTEMPT = 1 ] && { touch ../reached; sleep 30; }\n");
+    let child = place.begin();
+    place.wait_for("the agent", || place.path("reached").exists());
+    let start = Instant::now();
+    interrupt(&child);
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(10), "{output:?}");
+    assert!(start.elapsed() < Duration::from_secs(10));
+    place.expect(&RESUME, 0);
+}
+
+#[test]
+fn commands_of_a_project_run_only_after_a_person_agreed_to_them() {
+    let place = Place::new();
+    let policy = "project/.baton/memory/verification_policy.json";
+    let gate = |command: &str| {
+        let text = place.read(policy);
+        let from = text.find("\"gates\"").unwrap();
+        let end = text[from..].find(']').unwrap() + from + 1;
+        let gates = format!("\"gates\": [{{\"on\": \"FINISH\", \"run\": \"{command}\"}}]");
+        place.write(policy, format!("{}{gates}{}", &text[..from], &text[end..]));
+    };
+    gate("touch ../gate-ran");
+    let said = place.expect(&RUN, 2);
+    assert!(
+        said.contains("gate on FINISH: touch ../gate-ran") && said.contains("baton trust"),
+        "{said}"
+    );
+    assert!(!place.path("calls").exists(), "nothing was run");
+    place.expect(&["trust"], 0);
+    gate("touch ../another");
+    place.expect(&RUN, 2);
+    gate("touch ../gate-ran");
+    place.expect(&RUN, 0);
+    assert!(place.path("gate-ran").exists() && !place.path("another").exists());
+}
+
+#[test]
+fn a_gate_that_fails_overturns_finish_whatever_main_says() {
+    let place = Place::new();
+    let policy = "project/.baton/memory/verification_policy.json";
+    let text = place.read(policy).replace("\"gates\": []", "\"gates\": [{\"on\": \"FINISH\", \"run\": \"test -f ../ready || { echo not ready; exit 7; }\"}]");
+    place.write(policy, text);
+    place.expect(&["trust"], 0);
+    place.play("3-FINISH_CHECK", r#"{"next_agent":"FINISH","reason":"I insist","dev_plan":null,"finish_review_override":"ignore"}"#);
+    place.play("4-MAIN", &decision("FINISH", "null"));
+    place.write("play/4-MAIN.sh", "touch ../ready\n");
+    place.play("4-FINISH_REVIEW", &report(4, "PASS", "none"));
+    place.play("4-FINISH_CHECK", &decision("FINISH", "null"));
+    place.expect(&RUN, 0);
+    assert!(place.history().contains("FINISH does not stand: the gate"), "{}", place.history());
+    assert!(place.read("prompts/3-FINISH_CHECK-1.txt").contains("exit 7\nnot ready"));
+}
+
+#[test]
+fn what_is_missing_is_said_before_anything_begins() {
+    let place = Place::new();
+    assert!(
+        place
+            .expect(&["run", "x", "--executor", "nobody"], 2)
+            .contains("there is no executor `nobody`")
+    );
+    place.write(
+        "home/.config/baton/baton.toml",
+        "[executors.script]\ncommand = [\"no-such-program\"]\n",
+    );
+    assert!(
+        place
+            .expect(&RUN, 2)
+            .contains("`no-such-program` of the executor `script` is not on the PATH")
+    );
+    let said = place.command(&["run", "x"]).env("PATH", "/nowhere").output().unwrap();
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(
+        said.contains("nothing says which model or agent to call") && said.contains("baton demo"),
+        "{said}"
+    );
+    assert!(place.expect(&["resume"], 2).contains("there is no run to go on with"));
+    assert!(place.expect(&["stop"], 2).contains("no run is going on here"));
+    assert!(place.expect(&["status"], 0).contains("no run yet"));
+    assert!(!place.path("project/.baton/journal/run-0001").exists());
+}
+
+#[test]
+fn a_run_can_be_given_up_and_another_begun() {
+    let place = Place::new();
+    place.write("play/1-DEV.sh", "exit 1\n");
+    place.write("play/2-MAIN.sh", "exit 1\n");
+    place.expect(&RUN, 1);
+    place.expect(&["stop", "--abandon"], 0);
+    fs::remove_file(place.path("play/2-MAIN.sh")).unwrap();
+    place.expect(&RUN, 0);
+    assert!(place.history().contains("error: DEV: exit 1"), "{}", place.history());
+}
+
+#[test]
+fn events_come_as_json_lines_for_programs() {
+    let place = Place::new();
+    let output = place.run(&["run", "Make add() safe", "--executor", "script", "--json"]);
+    let out = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<serde_json::Value> = out
+        .lines()
+        .take_while(|line| *line != "{")
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(events[0]["event"], "run_started");
+    assert_eq!(events.last().unwrap()["event"], "finished");
+    assert!(events.iter().enumerate().all(|(index, event)| event["seq"] == index + 1));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_demo_runs_a_whole_job_without_key_or_network() {
+    let place = Place::new();
+    let start = Instant::now();
+    let folder = place.path("demo");
+    // Cargo must find its home: the demo is for machines that have it.
+    let mut command = place.command(&["demo", folder.to_str().unwrap()]);
+    if let Some(home) = std::env::var_os("HOME") {
+        command.env("HOME", home);
+    }
+    let output = command.output().unwrap();
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for part in [
+        "no model is called",
+        "[1] TEST: FAIL: [impl]",
+        "sub-loop ends after 2: repaired",
+        "[2] REVIEW: PASS",
+        "[3] gate passed: cargo test",
+        "finished\nfiles changed: Cargo.lock, src/lib.rs, tests/limits.rs",
+    ] {
+        assert!(said.contains(part), "{part} is not in:\n{said}");
+    }
+    assert!(
+        fs::read_to_string(folder.join("project/src/lib.rs")).unwrap().contains("i64::from(a)")
+    );
+    assert!(start.elapsed() < Duration::from_secs(120));
+    assert!(place.expect(&["demo", folder.to_str().unwrap()], 2).contains("is not empty"));
+}
