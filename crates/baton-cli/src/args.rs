@@ -72,6 +72,15 @@ Ctrl-C once finishes the step's record and parks, twice leaves now; `baton resum
         /// The first iteration whose changes go
         iteration: u32,
     },
+    /// Remove snapshots that no run needs any more
+    Gc {
+        /// Keep those of runs that ended within so many days
+        #[arg(long, value_name = "N", default_value_t = 30)]
+        days: u32,
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Agree to the commands that this blackboard's files name
     Trust,
     /// Run a whole job on a small bundled project: no key, no network, no model

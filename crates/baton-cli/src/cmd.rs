@@ -101,6 +101,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Log(args) => watch::log(&place, &args),
         Command::Diff { iteration } => watch::diff(&place, iteration),
         Command::Undo { iteration } => watch::undo(&place, iteration),
+        Command::Gc { days, dry_run } => watch::gc(&place, days, dry_run),
         Command::Trust => watch::trust(&place),
         Command::Demo(args) => demo::run(&place, &args),
         Command::Report(ReportCommand::Check(args)) => report::check(&place, &args),

@@ -165,6 +165,11 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
     );
     assert_eq!(place.read("project/src/lib.rs"), "fn add() {}\n");
     assert!(place.expect(&RESUME, 2).contains("run run-0001 is finished"));
+    assert!(
+        place.expect(&["gc"], 0).starts_with("0 snapshots removed")
+            || place.expect(&["gc"], 0).contains("are kept")
+    );
+    assert!(place.expect(&["diff"], 0).contains("+// safe"), "what is young is kept");
     // A second run on the same blackboard goes on with the numbers.
     for (from, to) in [("1-MAIN", "4-MAIN"), ("3-FINISH_CHECK", "5-FINISH_CHECK")] {
         fs::copy(place.path(&format!("play/{from}")), place.path(&format!("play/{to}"))).unwrap();

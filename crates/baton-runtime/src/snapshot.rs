@@ -2,7 +2,7 @@
 //! them. No program is run and nothing of git is touched: a project's own configuration cannot make
 //! us start anything. Files that git ignores are not covered, and that is said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -223,38 +223,91 @@ impl Snapshots {
         }
         let (now, _) = self.look()?;
         let mut changed = Vec::new();
+        for (name, entry) in &wanted.files {
+            if now.files.get(name) != Some(entry) {
+                self.restore_one(name, entry)?;
+                changed.push(name.clone());
+            }
+        }
+        // Only now, with the rules of that time in place again: what they ignore is not ours to remove.
+        let (now, _) = self.look()?;
         for (name, _) in now.files.iter().filter(|(name, _)| !wanted.files.contains_key(*name)) {
             self.disk.remove(&self.project.join(name))?;
             changed.push(name.clone());
         }
-        for (name, entry) in &wanted.files {
-            if now.files.get(name) == Some(entry) {
-                continue;
-            }
-            let path = self.project.join(name);
-            let io = |source| Error::Io { path: path.clone(), source };
-            let bytes = self.content(&entry.hash)?;
-            let is_file = fs::symlink_metadata(&path).map(|now| now.is_file());
-            match is_file {
-                Ok(false) => {
-                    fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).map_err(io)?;
-                }
-                Ok(true) if entry.mode == LINK => self.disk.remove(&path)?,
-                Ok(true) | Err(_) => {}
-            }
-            if entry.mode == LINK {
-                use std::os::unix::ffi::OsStringExt;
-                self.disk.make_folder(path.parent().unwrap_or(&self.project))?;
-                std::os::unix::fs::symlink(std::ffi::OsString::from_vec(bytes), &path)
-                    .map_err(io)?;
-            } else {
-                self.disk.make_folder(path.parent().unwrap_or(&self.project))?;
-                self.disk.write_through(&path, &bytes, &self.board.join(FOLDER))?;
-                fs::set_permissions(&path, fs::Permissions::from_mode(entry.mode)).map_err(io)?;
-            }
-            changed.push(name.clone());
-        }
         Ok(changed)
+    }
+
+    fn restore_one(&self, name: &str, entry: &Entry) -> Result<(), Error> {
+        self.clear_way(Path::new(name))?;
+        let path = self.project.join(name);
+        let io = |source| Error::Io { path: path.clone(), source };
+        let bytes = self.content(&entry.hash)?;
+        match fs::symlink_metadata(&path).map(|now| now.is_file()) {
+            Ok(false) => {
+                fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).map_err(io)?
+            }
+            Ok(true) if entry.mode == LINK => self.disk.remove(&path)?,
+            Ok(true) | Err(_) => {}
+        }
+        self.disk.make_folder(path.parent().unwrap_or(&self.project))?;
+        if entry.mode == LINK {
+            use std::os::unix::ffi::OsStringExt;
+            return std::os::unix::fs::symlink(std::ffi::OsString::from_vec(bytes), &path)
+                .map_err(io);
+        }
+        self.disk.write_through(&path, &bytes, &self.board.join(FOLDER))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(entry.mode)).map_err(io)
+    }
+
+    /// A link or a file that stands where a folder must be would lead elsewhere: it goes first.
+    fn clear_way(&self, inside: &Path) -> Result<(), Error> {
+        let mut path = self.project.clone();
+        for part in inside.parent().into_iter().flat_map(Path::components) {
+            path.push(part);
+            match fs::symlink_metadata(&path) {
+                Ok(metadata) if !metadata.is_dir() => self.disk.remove(&path)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes every snapshot that is not wanted any more, and the contents that only they had. The
+    /// bytes that this frees; with `is_dry`, only counted.
+    pub fn prune(&self, wanted: &BTreeSet<String>, is_dry: bool) -> Result<(usize, u64), Error> {
+        let folder = self.board.join(FOLDER);
+        let mut kept = BTreeSet::new();
+        let mut gone = Vec::new();
+        for path in files_in(&folder)? {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some(id) = name.strip_suffix(".json").filter(|id| *id != "index") else { continue };
+            match wanted.contains(id) {
+                true => kept.extend(self.manifest(id)?.files.into_values().map(|entry| entry.hash)),
+                false => gone.push(path),
+            }
+        }
+        let snapshots = gone.len();
+        for path in folders_in(&folder.join("objects"))? {
+            for object in files_in(&path)? {
+                let name = object.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                if !kept.contains(name) {
+                    gone.push(object);
+                }
+            }
+        }
+        let mut bytes = 0;
+        for path in gone {
+            bytes += fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            if !is_dry {
+                self.disk.remove(&path)?;
+            }
+        }
+        if !is_dry {
+            // What it knew may be gone.
+            self.disk.remove(&folder.join("index.json"))?;
+        }
+        Ok((snapshots, bytes))
     }
 
     /// The names of files that differ between two snapshots.
@@ -272,4 +325,32 @@ impl Snapshots {
         changed.dedup();
         Ok(changed)
     }
+}
+
+fn entries(
+    folder: &Path,
+    is_wanted: impl Fn(&fs::FileType) -> bool,
+) -> Result<Vec<PathBuf>, Error> {
+    let io = |source| Error::Io { path: folder.to_owned(), source };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(io)?;
+        if is_wanted(&entry.file_type().map_err(io)?) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    entries(folder, fs::FileType::is_file)
+}
+
+fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    entries(folder, fs::FileType::is_dir)
 }

@@ -1,4 +1,4 @@
-//! `baton status|log|diff|undo|trust`
+//! `baton status|log|diff|undo|gc|trust`
 
 use std::io::Write;
 use std::time::Duration;
@@ -242,6 +242,45 @@ pub(super) fn undo(place: &Place, iteration: u32) -> Outcome {
         files.len()
     );
     Ok(Reply::new(text, json!({ "ok": true, "files": files, "kept": kept })))
+}
+
+/// Snapshots that no run needs any more. A run that is not finished needs all of its own.
+pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
+    let board = place.board()?;
+    if let Some(holder) = Lock::holder(&drive::lock_path(&board)) {
+        return Err(Failure::new(HELD, format!("a run goes on in {holder}")));
+    }
+    let oldest = drive::now().0.saturating_sub(u64::from(days) * 86_400);
+    let runs =
+        journal::runs(&board.root).map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
+    let mut wanted = std::collections::BTreeSet::new();
+    for run in &runs {
+        let all = records(&board, run)?;
+        let is_over = all.last().is_some_and(|last| {
+            matches!(last.event, Event::Finished { .. } | Event::Abandoned) && last.time.0 < oldest
+        });
+        if is_over {
+            continue;
+        }
+        wanted.extend(all.iter().filter_map(|record| match &record.event {
+            Event::StageStarted(started) => started.snapshot.clone(),
+            Event::StageEnded(ended) => ended.snapshot.clone(),
+            _ => None,
+        }));
+    }
+    let snapshots = Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
+    let pruned = snapshots.prune(&wanted, is_dry);
+    let (count, bytes) = pruned.map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
+    let would = if is_dry { "would be removed" } else { "removed" };
+    let text = format!(
+        "{count} snapshots {would}, {:.1} MB; {} are kept\n",
+        bytes as f64 / 1e6,
+        wanted.len()
+    );
+    Ok(Reply::new(
+        text,
+        json!({ "ok": true, "snapshots": count, "bytes": bytes, "kept": wanted.len() }),
+    ))
 }
 
 pub(super) fn trust(place: &Place) -> Outcome {

@@ -5,3 +5,4 @@
 mod boards;
 mod cache;
 mod sizes;
+mod snapshots;
