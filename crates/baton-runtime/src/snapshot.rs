@@ -245,7 +245,7 @@ impl Snapshots {
         let bytes = self.content(&entry.hash)?;
         match fs::symlink_metadata(&path).map(|now| now.is_file()) {
             Ok(false) => {
-                fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).map_err(io)?
+                fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).map_err(io)?;
             }
             Ok(true) if entry.mode == LINK => self.disk.remove(&path)?,
             Ok(true) | Err(_) => {}
