@@ -33,6 +33,8 @@ pub enum Fault {
     None,
     /// The process dies at this point, as by `kill -9`.
     Kill { at: u64 },
+    /// The process dies in the middle of the write that passes this point, half of it done.
+    Tear { at: u64 },
     /// The call after this point fails.
     Fail { at: u64, errno: i32 },
     /// Every sync from this point on fails.
@@ -69,8 +71,7 @@ impl Disk {
             let number = faults.passed.fetch_add(1, Ordering::SeqCst);
             match faults.plan {
                 Fault::Kill { at } if at == number => {
-                    let own = rustix::process::getpid();
-                    let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+                    die();
                     Ok(())
                 }
                 Fault::Fail { at, errno } if at == number => {
@@ -91,6 +92,21 @@ impl Disk {
         }
         point()?;
         Ok(out)
+    }
+
+    /// Writes bytes, whole or, where a test wants it so, half of them and no more.
+    fn put(
+        &self,
+        content: &[u8],
+        mut write: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if let Some(Fault::Tear { at }) = self.faults.as_ref().map(|faults| faults.plan)
+            && self.points() == at
+        {
+            write(&content[..content.len() / 2])?;
+            die();
+        }
+        self.change(false, || write(content))
     }
 
     /// How long the disk was waited for, where that is measured.
@@ -121,7 +137,7 @@ impl Disk {
                     .tempfile_in(temporary)
             })
             .map_err(failed("write", path))?;
-        self.change(false, || file.write_all(content)).map_err(failed("write", path))?;
+        self.put(content, |bytes| file.write_all(bytes)).map_err(failed("write", path))?;
         if let Ok(old) = fs::metadata(path) {
             file.as_file().set_permissions(old.permissions()).map_err(failed("write", path))?;
         }
@@ -150,7 +166,7 @@ impl Disk {
         let mut file = self
             .change(false, || File::options().create(true).truncate(true).write(true).open(&spare))
             .map_err(failed("write", &spare))?;
-        self.change(false, || file.write_all(content)).map_err(failed("write", &spare))?;
+        self.put(content, |bytes| file.write_all(bytes)).map_err(failed("write", &spare))?;
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions()).map_err(failed("write", &spare))?;
         }
@@ -219,14 +235,14 @@ impl Disk {
         if length > at {
             self.change(false, || file.set_len(at)).map_err(failed("write", path))?;
         }
-        self.change(false, || file.write_all_at(text, at)).map_err(failed("write", path))?;
+        self.put(text, |bytes| file.write_all_at(bytes, at)).map_err(failed("write", path))?;
         self.change(true, || file.sync_all()).map_err(failed("sync", path))?;
         Ok(at + text.len() as u64)
     }
 
     /// Adds to an open file and waits until the disk has it.
     pub(crate) fn append(&self, file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), Error> {
-        self.change(false, || file.write_all(bytes)).map_err(failed("write", path))?;
+        self.put(bytes, |bytes| file.write_all(bytes)).map_err(failed("write", path))?;
         self.change(true, || file.sync_data()).map_err(failed("sync", path))
     }
 
@@ -235,6 +251,12 @@ impl Disk {
         self.change(false, || file.set_len(length)).map_err(failed("write", path))?;
         self.change(true, || file.sync_all()).map_err(failed("sync", path))
     }
+}
+
+/// As by `kill -9`.
+fn die() {
+    let own = rustix::process::getpid();
+    let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
 }
 
 fn sync(folder: &Path) -> io::Result<()> {

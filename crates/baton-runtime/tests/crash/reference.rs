@@ -142,6 +142,7 @@ pub(crate) fn child(args: &[String]) -> i32 {
     let number: u64 = args.get(2).map_or(0, |text| text.parse().unwrap());
     let disk = match args.get(1).map_or("none", String::as_str) {
         "kill" => Disk::with_fault(Fault::Kill { at: number }),
+        "tear" => Disk::with_fault(Fault::Tear { at: number }),
         "full" => Disk::with_fault(Fault::Fail { at: number, errno: 28 }),
         "sync" => Disk::with_fault(Fault::FailSync { at: number }),
         "count" => Disk::with_fault(Fault::None),

@@ -122,6 +122,22 @@ pub(crate) fn killed_at_every_point() {
     println!("killed {killed} times, {resumed} reached the same board");
 }
 
+pub(crate) fn killed_in_the_middle_of_a_write() {
+    let (expected, points) = undisturbed();
+    let mut torn = 0;
+    // Only a write has a middle; other calls are passed without anything.
+    for point in chosen(points, 7) {
+        let folder = fresh();
+        let output = child(folder.path(), "tear", point);
+        torn += u32::from(output.status.signal() == Some(9));
+        let output = child(folder.path(), "none", 0);
+        assert_eq!(output.status.code(), Some(FINISHED), "after {point}: {output:?}");
+        check_same(folder.path(), &expected, &format!("torn at {point} of {points}"));
+    }
+    assert!(torn > 5, "{torn}");
+    println!("{torn} writes torn");
+}
+
 pub(crate) fn killed_again_while_it_resumes() {
     let (expected, points) = undisturbed();
     let pairs = if is_whole() { 1_000 } else { 40 };
