@@ -412,9 +412,177 @@ fn a_run_can_be_given_up_and_another_begun() {
     place.write("play/2-MAIN.sh", "exit 1\n");
     place.expect(&RUN, 1);
     place.expect(&["stop", "--abandon"], 0);
-    fs::remove_file(place.path("play/2-MAIN.sh")).unwrap();
+    play_again(&place, 3);
+    place.play("4-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
     place.expect(&RUN, 0);
     assert!(place.history().contains("error: DEV: exit 1"), "{}", place.history());
+}
+
+/// Plays another short run, from this iteration on.
+fn play_again(place: &Place, first: u32) {
+    place.play(&format!("{first}-MAIN"), &decision("REVIEW", "null"));
+    place.play(&format!("{first}-REVIEW"), &report(first, "PASS", "none"));
+    let last = first + 1;
+    place.play(&format!("{last}-MAIN"), &decision("FINISH", "null"));
+    place.play(&format!("{last}-FINISH_REVIEW"), &report(last, "PASS", "none"));
+    place.play(&format!("{last}-FINISH_CHECK"), &decision("FINISH", "null"));
+}
+
+#[test]
+fn rules_that_change_after_a_run_do_not_stand_in_the_way_of_the_next() {
+    let place = Place::new();
+    place.expect(&RUN, 0);
+    let policy = "project/.baton/memory/verification_policy.json";
+    let text = place.read(policy);
+    place.write(policy, text.replace("\"max_finish_attempts\": 3", "\"max_finish_attempts\": 4"));
+    assert!(place.expect(&["status"], 0).contains("stands  over"));
+    play_again(&place, 4);
+    place.expect(&RUN, 0);
+    // Under a run that is not over it is named, and the run can be given up.
+    place.play("6-MAIN", "nonsense");
+    place.expect(&RUN, 3);
+    place.write(policy, text);
+    let said = place.expect(&RESUME, 2);
+    assert!(said.contains("changed since the run began: policy was"), "{said}");
+    place.expect(&["stop", "--abandon"], 0);
+    // Its iteration had begun: the next run does not write over what it left.
+    play_again(&place, 7);
+    place.expect(&RUN, 0);
+    // A journal that somebody removed does not make another one be written over.
+    fs::remove_dir_all(place.path("project/.baton/journal/run-0001")).unwrap();
+    play_again(&place, 9);
+    place.expect(&RUN, 0);
+    assert!(place.path("project/.baton/journal/run-0005/000001.log").exists());
+}
+
+#[test]
+fn an_agent_cannot_make_baton_write_or_remove_what_is_not_the_blackboards() {
+    let precious = "../precious";
+    for script in [
+        "rm -rf .baton/workspace; ln -s ../../precious .baton/workspace",
+        "rm -rf .baton/memory; ln -s ../../precious .baton/memory",
+        "ln -s ../../../precious/file .baton/reports/.baton-spare; ln -s ../../../precious/file .baton/workspace/.baton-spare",
+        "ln ../precious/file .baton/reports/.baton-spare; ln ../precious/file .baton/memory/.baton-spare",
+        "ln -s ../../../../precious/file .baton/reports/archive/1_dev_a1.md; ln -s ../../../../precious/file .baton/reports/archive/2_review_a1.md",
+        "mkdir .baton/reports/report_review.md",
+    ] {
+        let place = Place::new();
+        fs::create_dir(place.path("precious")).unwrap();
+        place.write("precious/file", "mine\n");
+        place.write("precious/current_task.md", "mine too\n");
+        place.write("play/1-DEV.sh", script);
+        let first = place.run(&RUN);
+        // Some of it stops the run, some only must not work.
+        fs::remove_file(place.path("play/1-DEV.sh")).unwrap();
+        if first.status.code() != Some(0) {
+            place.expect(&RESUME, 0);
+        }
+        let found: Vec<String> = fs::read_dir(place.path("precious"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(found.len(), 2, "{script}: {precious} holds {found:?}");
+        assert_eq!(place.read("precious/file"), "mine\n", "{script}");
+        assert_eq!(place.read("precious/current_task.md"), "mine too\n", "{script}");
+    }
+}
+
+#[test]
+fn who_may_only_look_leaves_the_project_as_it_was() {
+    let place = Place::new();
+    place.write("play/3-FINISH_CHECK.sh", "echo broken > src/lib.rs\n");
+    place.write("play/2-REVIEW.sh", "echo scratch > notes.txt\n");
+    let said = place.expect(&RUN, 0);
+    assert!(said.contains("may not write; its changes are undone: src/lib.rs"), "{said}");
+    assert_eq!(place.read("project/src/lib.rs"), "fn add() {}\n// safe\n");
+    assert!(!place.path("project/notes.txt").exists());
+}
+
+#[test]
+fn a_pass_does_not_outlive_a_later_run_of_the_same_agent() {
+    let place = Place::new();
+    place.play("1-MAIN", &decision("TEST", PLAN));
+    place.play("1-TEST", &report(1, "PASS", "none"));
+    place.play("2-MAIN", &decision("TEST", "\"set M1-T1 evidence: again\""));
+    place.write("play/2-TEST.sh", "echo broken > src/lib.rs; exit 1\n");
+    place.play("2-TEST", "");
+    place.play("3-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
+    let said = place.expect(&RUN, 3);
+    assert!(said.contains("`TEST` passed in iteration 1, but `TEST` wrote after it"), "{said}");
+}
+
+#[test]
+fn what_a_killed_run_left_alive_is_ended_before_it_goes_on() {
+    let place = Place::new();
+    place.write(
+        "play/1-DEV.sh",
+        "[ $BATON_ATTEMPT = 1 ] && { (sleep 2; echo late >> src/lib.rs) & touch ../reached; sleep 30; }\n",
+    );
+    let mut child = place.begin();
+    place.wait_for("the agent", || place.path("reached").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = place.expect(&RESUME, 0);
+    assert!(said.contains("processes that the interrupted stage had left were ended"), "{said}");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(
+        place.read("project/src/lib.rs"),
+        "fn add() {}\n",
+        "a dead attempt wrote into a live one"
+    );
+}
+
+#[test]
+fn a_runs_own_budget_goes_before_the_configuration_when_it_is_resumed() {
+    let place = Place::new();
+    place.play("2-MAIN", "nonsense");
+    let args =
+        ["run", "x", "--executor", "script", "--max-iterations", "7", "--budget-minutes", "5"];
+    place.expect(&args, 3);
+    let own = place.read("home/.config/baton/baton.toml");
+    place.write(
+        "home/.config/baton/baton.toml",
+        format!("{own}\n[limits]\niterations = 99\nminutes = 500\n"),
+    );
+    place.expect(&RESUME, 3);
+    let status = place.run(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(
+        (&status["limits"]["iterations"], &status["limits"]["seconds"]),
+        (&7.into(), &300.into())
+    );
+}
+
+#[test]
+fn a_refused_report_is_never_written_over() {
+    let place = Place::new();
+    place.play("1-DEV", "iteration: 1\nverdict: GREAT\nblockers: none\n");
+    place.expect(&RUN, 3);
+    place.play("1-DEV", "iteration: 1\nverdict: FINE\nblockers: none\n");
+    place.expect(&RESUME, 3);
+    place.play("1-DEV", &report(1, "PASS", "none"));
+    place.expect(&RESUME, 0);
+    let verdict = |number: u32| {
+        place
+            .read(&format!("project/.baton/reports/archive/1_dev_a{number}.md"))
+            .lines()
+            .nth(1)
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        [1, 2, 3, 4, 5].map(verdict),
+        ["verdict: GREAT", "verdict: GREAT", "verdict: FINE", "verdict: FINE", "verdict: PASS"]
+    );
+}
+
+#[test]
+fn a_program_that_is_gone_stops_the_run_and_is_not_taken_for_a_failing_agent() {
+    let place = Place::new();
+    place.write("home/.config/baton/baton.toml", "[executors.script]\ncommand = [\"sh\", \"../agent.sh\"]\n[executors.gone]\ncommand = [\"/no/such/program\"]\n[agents.DEV]\nexecutor = \"gone\"\n");
+    let said = place.expect(&RUN, 1);
+    assert!(said.contains("stopped: DEV, iteration 1: cannot start `/no/such/program`"), "{said}");
+    assert!(place.expect(&["log"], 0).contains("stopped: DEV, iteration 1"));
 }
 
 #[test]

@@ -246,6 +246,8 @@ pub enum StageResult {
     Answer(String),
     /// It did not come to one.
     Failed(String),
+    /// What should run it cannot work at all: a person must change something.
+    Unusable(String),
     /// It took longer than it may.
     TimedOut(String),
     /// It changed files of the blackboard that were not its own; they are restored.

@@ -53,7 +53,7 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         Event::StageStarted(_) | Event::GateStarted { .. } => None,
         Event::StageEnded(ended) => match &ended.result {
             StageResult::Answer(_) => None,
-            StageResult::Failed(why) | StageResult::TimedOut(why) => {
+            StageResult::Failed(why) | StageResult::TimedOut(why) | StageResult::Unusable(why) => {
                 at(format!("{} failed: {}", ended.stage.name, text::shown(why, 300)))
             }
             StageResult::Trespassed(files) => {

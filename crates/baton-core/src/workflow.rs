@@ -109,6 +109,8 @@ pub struct Totals {
     pub finishes_overturned: u32,
     pub passes_overturned: u32,
     pub corrections: u32,
+    /// Stages whose result nobody knows.
+    pub lost: u32,
 }
 
 /// Where a run stands.
@@ -138,6 +140,8 @@ pub enum Phase {
     Running {
         stage: StageId,
         attempt: Attempt,
+        /// Of its prompt: the least that it has cost, should it be lost.
+        tokens: u64,
         from: Box<Phase>,
     },
     /// Gates confirm a pass, or FINISH.
@@ -173,11 +177,13 @@ pub struct Job {
     pub subloop: Option<u32>,
     pub tries: u32,
     pub error: Option<String>,
+    /// Reports of it that are archived: the next one has the next number, whatever happened since.
+    pub filed: u32,
 }
 
 impl Job {
     fn new(agent: &AgentName, subloop: Option<u32>) -> Job {
-        Job { agent: agent.clone(), subloop, tries: 1, error: None }
+        Job { agent: agent.clone(), subloop, tries: 1, error: None, filed: 0 }
     }
 }
 
@@ -322,7 +328,8 @@ impl State {
                 Do::JudgeDecision { answer: answer.clone(), check: *check }
             }
             Phase::Work { job } => {
-                if let Some(stop) = self.over_budget() {
+                // Also for work that a carried decision begins.
+                if let Some(stop) = self.over_limit() {
                     return Do::Journal(Event::Stopped { why: stop });
                 }
                 let stage = self.stage(&job.agent, job.subloop);
@@ -330,6 +337,7 @@ impl State {
                     (Some(_), Some(subloop)) => u64::from(subloop.timeout),
                     _ => self.limits.stage_seconds,
                 };
+                let limit_seconds = limit_seconds.min(self.seconds_left());
                 Do::RunAgent { stage, attempt: self.attempt, job: job.clone(), limit_seconds }
             }
             Phase::JudgeReport { job, report } => {
@@ -356,6 +364,9 @@ impl State {
     }
 
     fn next_gate(&self, of: &GatesOf, index: usize, rules: &Rules<'_>) -> Do {
+        if let Some(why) = self.over_budget() {
+            return Do::Journal(Event::Stopped { why });
+        }
         let gates = match of {
             GatesOf::Report(job) => rules.gates(job.agent.as_str()),
             GatesOf::Finish => rules.gates(FINISH),
@@ -468,18 +479,23 @@ impl State {
                 let is_mine =
                     started.attempt == self.attempt && started.stage == self.stage_of(&from)?;
                 let (stage, attempt) = (started.stage.clone(), started.attempt);
-                is_mine.then(|| Phase::Running { stage, attempt, from: Box::new(from) })
+                let ledger = started.ledger.as_ref();
+                let tokens = ledger.and_then(|ledger| ledger["tokens"].as_u64()).unwrap_or(0);
+                is_mine.then(|| Phase::Running { stage, attempt, tokens, from: Box::new(from) })
             }
-            (Phase::Running { stage, attempt, from }, Event::StageEnded(ended)) => {
+            (Phase::Running { stage, attempt, from, .. }, Event::StageEnded(ended)) => {
                 // A late answer of a dead attempt is never taken for a live one.
                 let is_mine = ended.stage == stage && ended.attempt == attempt;
                 if is_mine { self.stage_ended(*from, ended, seq, rules) } else { None }
             }
             (
-                Phase::Running { stage, attempt, from },
+                Phase::Running { stage, attempt, tokens, from },
                 Event::StageLost { stage: lost, attempt: dead, .. },
             ) => {
                 let is_mine = *lost == stage && *dead == attempt;
+                // What it said is lost, what it was told was paid for.
+                self.totals.tokens = self.totals.tokens.saturating_add(tokens);
+                self.totals.lost += 1;
                 self.attempt = Attempt(attempt.0.saturating_add(1));
                 is_mine.then_some(*from)
             }
@@ -569,7 +585,8 @@ impl State {
             (Phase::JudgeReport { job, .. }, Event::ReportRefused { problem }) => {
                 self.totals.corrections += 1;
                 let tries = job.tries;
-                let job = Job { tries: tries + 1, error: Some(problem.clone()), ..job };
+                let filed = job.filed + 1;
+                let job = Job { tries: tries + 1, error: Some(problem.clone()), filed, ..job };
                 Some(self.corrected(
                     tries,
                     rules.config.report.retries,
@@ -639,8 +656,13 @@ impl State {
             }
             (
                 from @ Phase::Decide { .. },
-                StageResult::Failed(why) | StageResult::TimedOut(why),
+                StageResult::Failed(why) | StageResult::TimedOut(why) | StageResult::Unusable(why),
             ) => {
+                self.stopped = Some(Stop::Executor(format!("{}: {why}", ended.stage)));
+                self.attempt = Attempt(self.attempt.0.saturating_add(1));
+                Some(from)
+            }
+            (from @ Phase::Work { .. }, StageResult::Unusable(why)) => {
                 self.stopped = Some(Stop::Executor(format!("{}: {why}", ended.stage)));
                 self.attempt = Attempt(self.attempt.0.saturating_add(1));
                 Some(from)

@@ -144,7 +144,9 @@ pub struct Drive<'a> {
     snapshots: Snapshots,
     /// Before the stage that runs.
     snapshot: Option<String>,
-    _lock: Lock,
+    lock: Lock,
+    /// Of the processes that this blackboard's stages start.
+    mark: String,
 }
 
 /// How deep the blackboard's folders go.
@@ -162,9 +164,37 @@ pub fn journal_folder(board: &Board, run: &str) -> PathBuf {
     board.root.join("journal").join(run)
 }
 
+/// Whether a run is over, told by its last record: the rules may have changed since.
+pub fn is_over(board: &Board, run: &str) -> Result<bool, Error> {
+    let looked = journal::look(&journal_folder(board, run))?;
+    Ok(match (looked.records.last(), &looked.state) {
+        (Some(last), _) => matches!(last.event, Event::Finished { .. } | Event::Abandoned),
+        (None, Some(state)) => state.phase == Phase::Ended,
+        (None, None) => return Err(Error::NothingToResume),
+    })
+}
+
+/// Gives the last run up, whatever its rules have become: another can begin.
+pub fn abandon(board: &Board, disk: Disk) -> Result<String, Error> {
+    let Some(run) = last_run(board)? else { return Err(Error::NothingToResume) };
+    let _lock = lock(board, &run)?;
+    if is_over(board, &run)? {
+        return Err(Error::AlreadyFinished(run));
+    }
+    let mut opened = Journal::open(&journal_folder(board, &run), disk.clone())?;
+    opened.journal.append(now(), Event::Abandoned)?;
+    files::clear_away(board, &disk)?;
+    Ok(run)
+}
+
 /// Reads a run's state without going on with it.
 pub fn look(board: &Board, run: &str) -> Result<State, Error> {
     let looked = journal::look(&journal_folder(board, run))?;
+    // Its first record never came to the disk: it has not begun.
+    if looked.state.is_none() && looked.records.is_empty() {
+        return Err(Error::NothingToResume);
+    }
+    unchanged(board, &looked.start)?;
     let rules = Rules { pack: &board.pack, config: &board.config };
     folded(looked.state, &looked.records, &rules)
 }
@@ -194,6 +224,15 @@ fn fingerprints(board: &Board) -> std::collections::BTreeMap<String, String> {
     let digest = |text: &str| blake3::hash(text.as_bytes()).to_hex()[..16].to_owned();
     let mut all = std::collections::BTreeMap::new();
     all.insert("policy".to_owned(), digest(&board.pack.policy.render()));
+    let config = &board.config;
+    let switches = format!(
+        "subloop {} milestones {} report.retries {} decision.retries {}",
+        config.features.subloop,
+        config.features.milestones,
+        config.report.retries,
+        config.decision.retries
+    );
+    all.insert(format!("configuration ({switches})"), digest(&switches));
     for (name, prompt) in &board.pack.prompts {
         all.insert(format!("prompt of {name}"), digest(prompt));
     }
@@ -206,15 +245,16 @@ impl<'a> Drive<'a> {
         let board = around.board;
         let runs = journal::runs(&board.root)
             .map_err(|source| load::Error::Io { path: board.root.join("journal"), source })?;
-        let name = format!("run-{:04}", runs.len() + 1);
+        let number = |name: &String| name.strip_prefix("run-")?.parse::<u32>().ok();
+        let highest = runs.iter().filter_map(number).max().unwrap_or(0);
+        let name = format!("run-{:04}", highest + 1);
         let lock = lock(board, &name)?;
         around.disk.sweep(&board.root, SWEPT)?;
         if let Some(last) = runs.last() {
-            match look(board, last) {
-                Ok(state) if state.phase == Phase::Ended => {}
-                // Its first record never came to the disk: it has not begun.
-                Err(Error::NothingToResume) => {}
-                Ok(_) => return Err(Error::Unfinished(last.clone())),
+            match is_over(board, last) {
+                // Or its first record never came to the disk: it has not begun.
+                Ok(true) | Err(Error::NothingToResume) => {}
+                Ok(false) => return Err(Error::Unfinished(last.clone())),
                 Err(error) => return Err(error),
             }
         }
@@ -227,7 +267,7 @@ impl<'a> Drive<'a> {
             pack: board.pack.manifest.name.clone(),
             language: board.pack.language.clone(),
             rules: fingerprints(board),
-            first_iteration: gatherer.next_iteration(),
+            first_iteration: gatherer.next_iteration().max(files::iteration_after(board, &runs)?),
             limits,
             newest: files::newest_facts(board),
             entry: HistoryText::new(workflow::goal_entry(task, (around.clock)())),
@@ -253,7 +293,9 @@ impl<'a> Drive<'a> {
     ) -> Drive<'a> {
         let guard = Guard::new(&around.board.root);
         let snapshots = Snapshots::new(&around.project, &around.board.root, around.disk.clone());
-        Drive { around, state, journal, gatherer, guard, snapshots, snapshot: None, _lock: lock }
+        let root = std::fs::canonicalize(&around.board.root).unwrap_or_default();
+        let mark = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
+        Drive { around, state, journal, gatherer, guard, snapshots, snapshot: None, lock, mark }
     }
 
     /// Goes on with the last run, from what its journal says.
@@ -263,6 +305,9 @@ impl<'a> Drive<'a> {
         let lock = lock(board, &run)?;
         around.disk.sweep(&board.root, SWEPT)?;
         let opened = Journal::open(&journal_folder(board, &run), around.disk.clone())?;
+        if opened.state.is_none() && opened.records.is_empty() {
+            return Err(Error::NothingToResume);
+        }
         unchanged(board, &opened.start)?;
         let rules = Rules { pack: &board.pack, config: &board.config };
         // All but the last are done; the files of the last one may be missing.
@@ -284,6 +329,11 @@ impl<'a> Drive<'a> {
         let gatherer = gatherer(board)?;
         let mut drive = Drive::assembled(around, state, opened.journal, gatherer, lock);
         drive.snapshot = snapshot.flatten();
+        let left = crate::sandbox::end_left_behind(&drive.mark);
+        if left > 0 {
+            let said = format!("{left} processes that the interrupted stage had left were ended");
+            (drive.around.watch)(Notice::Said(said));
+        }
         drive.guard.look()?;
         if opened.torn > 0 {
             let said = format!(
@@ -304,11 +354,6 @@ impl<'a> Drive<'a> {
         let limits = limits.unwrap_or(drive.state.limits);
         drive.commit(Event::Resumed { limits })?;
         Ok(drive)
-    }
-
-    /// Gives the run up.
-    pub fn abandon(&mut self) -> Result<(), Error> {
-        self.commit(Event::Abandoned)
     }
 
     pub fn state(&self) -> &State {
@@ -407,6 +452,12 @@ impl<'a> Drive<'a> {
             true => event.with_history_at(files::history_length(self.around.board)?),
             false => event,
         };
+        if !self.lock.is_in_place() {
+            let by =
+                "the lock file was removed or replaced under this run; nothing more is written"
+                    .to_owned();
+            return Err(lock::Error::Held { by }.into());
+        }
         let record = self.journal.append((self.around.clock)(), event.without_repetition())?;
         self.effect(&record)?;
         let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
@@ -445,7 +496,8 @@ impl<'a> Drive<'a> {
         if let Some(why) = self.state.would_exceed(prompt.tokens().0) {
             return self.commit(Event::Stopped { why });
         }
-        let before = if writes { Some(self.snapshots.take()?) } else { None };
+        let can_write = writes || self.around.executors.of(&stage).can_write();
+        let before = if can_write { Some(self.snapshots.take()?) } else { None };
         self.snapshot.clone_from(&before);
         let ledger = Some(files::ledger(&prompt));
         let started =
@@ -456,7 +508,7 @@ impl<'a> Drive<'a> {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(Unusable(why)) => executor::Outcome {
-                result: StageResult::Failed(why),
+                result: StageResult::Unusable(why),
                 spent: baton_core::event::Spent {
                     tokens: Some(baton_core::id::Tokens(0)),
                     cost: Some(0),
@@ -468,11 +520,21 @@ impl<'a> Drive<'a> {
         if self.around.control.interrupt.is_at_once() {
             return Ok(());
         }
-        let after = if writes { Some(self.snapshots.take()?) } else { None };
-        let changed = match (&before, &after) {
+        let mut after = if can_write { Some(self.snapshots.take()?) } else { None };
+        let mut changed = match (&before, &after) {
             (Some(before), Some(after)) => self.snapshots.changed(before, after)?,
             _ => Vec::new(),
         };
+        // Who may only look leaves the project as it was: a pass before it still counts.
+        if let Some(before) = before.as_ref().filter(|_| !writes && !changed.is_empty()) {
+            self.snapshots.restore(before)?;
+            let names = baton_core::text::shown(&changed.join(", "), 200);
+            (self.around.watch)(Notice::Said(format!(
+                "{stage} may not write; its changes are undone: {names}"
+            )));
+            after = Some(before.clone());
+            changed.clear();
+        }
         let result = if trespassed.is_empty() {
             outcome.result
         } else {
@@ -504,6 +566,7 @@ impl<'a> Drive<'a> {
             project: &self.around.project,
             writes,
             agents: &agents,
+            mark: &self.mark,
         };
         let watch = &mut self.around.watch;
         executor
@@ -567,7 +630,13 @@ impl<'a> Drive<'a> {
         let command = gate.run.clone();
         self.commit(Event::GateStarted { index, command: command.clone() })?;
         let control = &self.around.control.interrupt;
-        let ran = executor::gate(gate, &self.around.project, self.around.environment, control);
+        let ran = executor::gate(
+            gate,
+            &self.around.project,
+            self.around.environment,
+            control,
+            &self.mark,
+        );
         if control.is_at_once() {
             return Ok(());
         }

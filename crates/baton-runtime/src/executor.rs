@@ -33,6 +33,8 @@ pub struct Call<'a> {
     pub writes: bool,
     /// The agents that a decision may name, where one is wanted.
     pub agents: &'a [AgentName],
+    /// By which everything that it starts can be found again.
+    pub mark: &'a str,
 }
 
 /// What came of a call.
@@ -51,6 +53,11 @@ pub type Hear<'a> = &'a mut (dyn FnMut(&str) + Send);
 pub struct Unusable(pub String);
 
 pub trait Executor: Send {
+    /// Whether it could change files, whatever it was asked to do.
+    fn can_write(&self) -> bool {
+        true
+    }
+
     /// For people: what runs the stage.
     fn name(&self) -> String;
 
@@ -74,6 +81,10 @@ pub struct Plain {
 impl Executor for Plain {
     fn name(&self) -> String {
         format!("the model {}", self.model)
+    }
+
+    fn can_write(&self) -> bool {
+        false
     }
 
     fn call(
@@ -181,6 +192,8 @@ pub struct Agent {
     preset: Preset,
     /// What it gets to see of our own variables.
     environment: BTreeMap<OsString, OsString>,
+    /// Keys that must not come into the journal.
+    secrets: Vec<String>,
 }
 
 impl std::fmt::Debug for Agent {
@@ -197,8 +210,10 @@ impl Agent {
     pub fn new(preset: Preset, environment: &Environment) -> Agent {
         let mut names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
         names.extend(preset.env.iter().cloned());
+        let secrets = environment.secrets().filter(|own| own.len() >= 12).map(str::to_owned);
+        let secrets = secrets.collect();
         let environment = environment.named(&names);
-        Agent { preset, environment }
+        Agent { preset, environment, secrets }
     }
 }
 
@@ -255,9 +270,13 @@ impl Executor for Agent {
             How::Signal(signal) => StageResult::Failed(format!("it was ended by signal {signal}")),
             How::Exit(0) => {
                 let file = crate::load::text(&answer_file, baton_core::report::MAX_BYTES).ok();
-                match self.preset.answer(&output, file.as_deref()) {
-                    Ok(answer) => StageResult::Answer(answer),
-                    Err(why) => StageResult::Failed(why),
+                // A message that is no text, or not whole, must not pass for one.
+                match (&file, ran.stdout.whole_text()) {
+                    (None, Err(why)) => StageResult::Failed(format!("of its last message {why}")),
+                    _ => match self.preset.answer(&output, file.as_deref()) {
+                        Ok(answer) => StageResult::Answer(answer),
+                        Err(why) => StageResult::Failed(why),
+                    },
                 }
             }
             How::Exit(127) => {
@@ -268,11 +287,22 @@ impl Executor for Agent {
                 StageResult::Failed(format!("exit {code}: {}", baton_core::text::shown(&said, 500)))
             }
         };
-        Ok(Outcome { result, spent })
+        Ok(Outcome { result: self.without_keys(result), spent })
     }
 }
 
 impl Agent {
+    fn without_keys(&self, result: StageResult) -> StageResult {
+        let clean = |text: String| {
+            self.secrets.iter().fold(text, |text, key| text.replace(key.as_str(), "[key]"))
+        };
+        match result {
+            StageResult::Answer(text) => StageResult::Answer(clean(text)),
+            StageResult::Failed(text) => StageResult::Failed(clean(text)),
+            other => other,
+        }
+    }
+
     fn program(&self, call: &Call<'_>, prompt_file: &Path, answer_file: &Path) -> Program {
         let mut takes_input = true;
         let argv = self.preset.argv(call.writes).into_iter().map(|word| {
@@ -300,6 +330,7 @@ impl Agent {
             environment,
             input: if takes_input { call.prompt.as_bytes().to_vec() } else { Vec::new() },
             limit: call.limit,
+            mark: call.mark.to_owned(),
             most: OUTPUT,
         }
     }
@@ -356,6 +387,7 @@ pub fn gate(
     project: &Path,
     environment: &Environment,
     interrupt: &Interrupt,
+    mark: &str,
 ) -> Result<(bool, String, Duration), String> {
     let names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
     let program = Program {
@@ -364,6 +396,7 @@ pub fn gate(
         environment: environment.named(&names),
         input: Vec::new(),
         limit: Duration::from_secs(u64::from(gate.timeout)),
+        mark: mark.to_owned(),
         most: 64 << 10,
     };
     let ran = sandbox::run(&program, interrupt)?;

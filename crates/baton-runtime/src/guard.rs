@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::load;
 use crate::store::{self, Disk};
+use crate::summaries::ARCHIVE;
 
 /// Folders of the blackboard whose files agents must leave alone, and how deep they are looked at.
 const FOLDERS: [(&str, usize); 5] =
@@ -90,11 +91,16 @@ impl Guard {
             let path = self.root.join(&name);
             match (self.seen.get(&name), now) {
                 (Some(seen), _) => {
-                    // A folder or a link in its place goes first.
+                    // A link or a file where a folder must be would lead elsewhere: it goes first.
+                    self.clear_way(&name, disk)?;
                     if fs::symlink_metadata(&path).is_ok_and(|now| !now.is_file()) {
-                        let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+                        let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
                     }
-                    disk.write_new(&path, &seen.bytes)?;
+                    disk.write_here(&path, &seen.bytes)?;
+                }
+                (None, Some(_)) if path.symlink_metadata().is_ok_and(|now| now.is_dir()) => {
+                    let removed = fs::remove_dir_all(&path);
+                    removed.map_err(|source| Error::Io { path: path.clone(), source })?;
                 }
                 (None, Some(_)) => disk.remove(&path)?,
                 (None, None) => {}
@@ -105,6 +111,17 @@ impl Guard {
             names.push(name);
         }
         Ok(names)
+    }
+
+    fn clear_way(&self, name: &str, disk: &Disk) -> Result<(), Error> {
+        let mut path = self.root.clone();
+        for part in Path::new(name).parent().into_iter().flat_map(Path::components) {
+            path.push(part);
+            if fs::symlink_metadata(&path).is_ok_and(|now| !now.is_dir()) {
+                disk.remove(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Baton itself wrote or removed this file.
@@ -180,6 +197,11 @@ impl Guard {
 
     fn walk(&self, folder: &str, depth: usize, names: &mut Vec<String>) -> Result<(), Error> {
         let path = self.root.join(folder);
+        // A link is not followed: what it leads to is not the blackboard's.
+        if fs::symlink_metadata(&path).is_ok_and(|now| !now.is_dir()) {
+            names.push(folder.to_owned());
+            return Ok(());
+        }
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -193,7 +215,7 @@ impl Guard {
             let inside = format!("{folder}/{name}");
             if kind.is_dir() && depth > 1 {
                 self.walk(&inside, depth - 1, names)?;
-            } else if !kind.is_dir() && !is_ours(&name) {
+            } else if !(is_ours(&name) || kind.is_dir() && inside == ARCHIVE) {
                 names.push(inside);
             }
         }
@@ -201,7 +223,7 @@ impl Guard {
     }
 }
 
-/// Locks, and temporary files of a write that a crash cut off.
+/// Locks, and hidden files: ours of a write that a crash cut off, or an editor's.
 fn is_ours(name: &str) -> bool {
-    name.ends_with(".lock") || name.starts_with(".baton-")
+    name.ends_with(".lock") || name.starts_with('.')
 }

@@ -30,6 +30,8 @@ pub enum Error {
     Damaged { path: PathBuf, record: u64, why: String },
     #[error("there is no journal at {}", .0.display())]
     Missing(PathBuf),
+    #[error("there is a journal at {} already", .0.display())]
+    Exists(PathBuf),
     #[error("the journal is of version {found}, this program knows {known}")]
     Version { found: u32, known: u32 },
     #[error(transparent)]
@@ -110,7 +112,10 @@ impl Journal {
     pub fn create(folder: &Path, disk: Disk) -> Result<Journal, Error> {
         disk.make_folder(folder)?;
         let path = segment_path(folder, 1);
-        disk.write(&path, b"")?;
+        if path.symlink_metadata().is_ok_and(|metadata| metadata.len() > 0) {
+            return Err(Error::Exists(folder.to_owned()));
+        }
+        disk.write_here(&path, b"")?;
         let file = open_for_append(&path)?;
         let folder = folder.to_owned();
         Ok(Journal {
@@ -257,6 +262,10 @@ fn read(folder: &Path, depth: Depth) -> Result<Read, Error> {
         let Line::Checkpoint { checkpoint } = first else {
             return Err(damaged("the segment does not begin with a checkpoint"));
         };
+        if checkpoint.start.version != baton_core::event::VERSION {
+            let (found, known) = (checkpoint.start.version, baton_core::event::VERSION);
+            return Err(Error::Version { found, known });
+        }
         read.next_seq = checkpoint.state.last_seq + 1;
         lines.expected = read.next_seq;
         read.start = checkpoint.start;

@@ -3,6 +3,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::load;
@@ -18,7 +19,8 @@ pub enum Error {
 /// Held as long as it lives.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+    path: PathBuf,
 }
 
 impl Lock {
@@ -52,7 +54,14 @@ impl Lock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(text.as_bytes()))
             .map_err(io)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file, path: path.to_owned() })
+    }
+
+    /// Whether the lock that is held is still the one that others would ask for.
+    pub fn is_in_place(&self) -> bool {
+        let inode = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let held = self.file.metadata().map(inode).ok();
+        held.is_some() && held == std::fs::metadata(&self.path).map(inode).ok()
     }
 
     /// Who holds it now, without taking it.

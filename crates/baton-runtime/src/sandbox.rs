@@ -27,6 +27,8 @@ pub struct Program {
     pub environment: BTreeMap<OsString, OsString>,
     pub input: Vec<u8>,
     pub limit: Duration,
+    /// Begins the mark of everything that it starts, so that a later process of ours finds it.
+    pub mark: String,
     /// Bytes of output that are kept, of each stream: half of them from the beginning, half from
     /// the end.
     pub most: usize,
@@ -81,6 +83,15 @@ impl Kept {
         }
     }
 
+    /// The text, where it is one and nothing of it was left out.
+    pub fn whole_text(&self) -> Result<String, &'static str> {
+        let all = [self.head.as_slice(), &tail_bytes(&self.tail)].concat();
+        match self.omitted {
+            0 => String::from_utf8(all).map_err(|_| "it is not UTF-8"),
+            _ => Err("it is too long"),
+        }
+    }
+
     pub fn is_cut(&self) -> bool {
         self.omitted > 0
     }
@@ -127,7 +138,7 @@ pub fn run(program: &Program, interrupt: &Interrupt) -> Result<Ran, String> {
     };
     #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     let mut command = Command::new(name);
-    let mark = format!("{}-{}", std::process::id(), fastrand::u64(..));
+    let mark = format!("{}-{}-{}", program.mark, std::process::id(), fastrand::u64(..));
     command
         .args(arguments)
         .current_dir(&program.folder)
@@ -194,13 +205,36 @@ fn end_all(child: &Child, mark: &str) {
     }
 }
 
+/// Ends what programs with such a mark have left behind; how many there were. Only for one who holds
+/// the lock under which they were started.
+pub fn end_left_behind(mark: &str) -> usize {
+    let wanted = format!("{MARK}={mark}-");
+    let mut count = 0;
+    for _ in 0..10 {
+        let left = with_variable(|own| own.starts_with(wanted.as_bytes()), std::process::id());
+        if left.is_empty() {
+            break;
+        }
+        count += left.len();
+        for pid in left {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    count
+}
+
 fn marked(wanted: &str, own: u32) -> Vec<rustix::process::Pid> {
+    with_variable(|own| own == wanted.as_bytes(), own)
+}
+
+fn with_variable(is_wanted: impl Fn(&[u8]) -> bool, own: u32) -> Vec<rustix::process::Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let is_own = u32::try_from(pid).ok() == Some(own);
         let environment = std::fs::read(entry.path().join("environ")).ok().filter(|_| !is_own)?;
-        let is_marked = environment.split(|byte| *byte == 0).any(|own| own == wanted.as_bytes());
+        let is_marked = environment.split(|byte| *byte == 0).any(&is_wanted);
         is_marked.then(|| rustix::process::Pid::from_raw(pid)).flatten()
     });
     pids.collect()
@@ -261,6 +295,7 @@ pub fn output_of(command: &str, limit: Duration, most: usize) -> Result<String, 
         environment: std::env::vars_os().collect(),
         input: Vec::new(),
         limit,
+        mark: "own".to_owned(),
         most: most * 2,
     };
     let ran = run(&program, &Interrupt::default())?;
@@ -336,6 +371,7 @@ mod tests {
             environment: [("PATH".into(), std::env::var_os("PATH").unwrap())].into(),
             input: Vec::new(),
             limit: Duration::from_secs(20),
+            mark: "test".to_owned(),
             most: 10_000,
         };
         let ran = super::run(&program, &super::Interrupt::default()).unwrap();

@@ -137,7 +137,8 @@ impl Snapshots {
                     Entry { mode: LINK, hash }
                 }
                 None if metadata.len() > MAX_BYTES => {
-                    self.skipped.push(name);
+                    self.skipped.push(name.clone());
+                    manifest.files.insert(name, Entry { mode: 0, hash: String::new() });
                     continue;
                 }
                 None => {
@@ -198,8 +199,23 @@ impl Snapshots {
         }
         let text = load::text(&path, MAX_MANIFEST)?;
         let damaged = |why: String| Error::Damaged { id: id.to_owned(), why };
-        let files = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
-        Ok(Manifest { files })
+        if blake3::hash(text.as_bytes()).to_hex()[..32] != *id {
+            return Err(damaged("it is not what its name says".to_owned()));
+        }
+        let files: BTreeMap<String, Entry> =
+            serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        let leads_out = |name: &&String| {
+            !Path::new(name.as_str())
+                .components()
+                .all(|part| matches!(part, std::path::Component::Normal(_)))
+        };
+        match files.keys().find(leads_out) {
+            Some(name) => Err(damaged(format!(
+                "`{}` is no path in the project",
+                baton_core::text::shown(name, 80)
+            ))),
+            None => Ok(Manifest { files }),
+        }
     }
 
     /// The content of a file in a snapshot.
@@ -218,13 +234,14 @@ impl Snapshots {
     pub fn restore(&mut self, id: &str) -> Result<Vec<String>, Error> {
         let wanted = self.manifest(id)?;
         // Everything must be there before anything is touched.
-        for entry in wanted.files.values() {
+        for entry in wanted.files.values().filter(|entry| !entry.hash.is_empty()) {
             self.content(&entry.hash)?;
         }
         let (now, _) = self.look()?;
         let mut changed = Vec::new();
         for (name, entry) in &wanted.files {
-            if now.files.get(name) != Some(entry) {
+            // What was too large to be kept is left as it is.
+            if now.files.get(name) != Some(entry) && !entry.hash.is_empty() {
                 self.restore_one(name, entry)?;
                 changed.push(name.clone());
             }

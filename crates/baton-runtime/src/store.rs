@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,7 +138,9 @@ impl Disk {
             })
             .map_err(failed("write", path))?;
         self.put(content, |bytes| file.write_all(bytes)).map_err(failed("write", path))?;
-        if let Ok(old) = fs::metadata(path) {
+        if let Ok(old) = fs::symlink_metadata(path)
+            && old.is_file()
+        {
             file.as_file().set_permissions(old.permissions()).map_err(failed("write", path))?;
         }
         self.change(true, || file.as_file().sync_all()).map_err(failed("sync", path))?;
@@ -153,18 +155,39 @@ impl Disk {
         self.write(path, content)
     }
 
+    /// As `write`, but a link in its place is replaced and not followed: for files of ours that others
+    /// can reach.
+    pub fn write_here(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
+        let folder = folder_of(path);
+        self.make_folder(folder)?;
+        if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+            self.change(false, || fs::remove_dir_all(path)).map_err(failed("remove", path))?;
+        }
+        self.write_through(path, content, folder)
+    }
+
     /// As `write`, for a file that is replaced again and again: the new content goes into a spare file
     /// beside it, and the two change places. Making and removing a file each time costs more than
     /// all the rest. The spare is swept away at the end.
     pub fn replace(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
+        let folder = folder_of(path);
         let is_file = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
         if !is_file {
-            return self.write_new(path, content);
+            return self.write_here(path, content);
         }
-        let folder = folder_of(path);
         let spare = folder.join(SPARE);
+        // A spare that is a link, or has another name elsewhere, is not ours: writing it would write
+        // somebody else's file.
+        let is_ours = |metadata: fs::Metadata| metadata.is_file() && metadata.nlink() == 1;
+        if fs::symlink_metadata(&spare).is_ok_and(|metadata| !is_ours(metadata)) {
+            self.change(false, || fs::remove_file(&spare)).map_err(failed("remove", &spare))?;
+        }
+        let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
         let mut file = self
-            .change(false, || File::options().create(true).truncate(true).write(true).open(&spare))
+            .change(false, || {
+                let mut options = File::options();
+                options.create(true).truncate(true).write(true).custom_flags(no_follow).open(&spare)
+            })
             .map_err(failed("write", &spare))?;
         self.put(content, |bytes| file.write_all(bytes)).map_err(failed("write", &spare))?;
         if let Ok(old) = fs::metadata(path) {
@@ -184,7 +207,7 @@ impl Disk {
                     io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
                 ) =>
             {
-                self.write(path, content)
+                self.write_here(path, content)
             }
             Err(error) => Err(failed("write", path)(error)),
         }

@@ -18,7 +18,7 @@ pub fn commands(board: &Board) -> Result<Vec<String>, load::Error> {
         .policy
         .gates
         .iter()
-        .map(|gate| format!("gate on {}: {}", gate.on, gate.run))
+        .map(|gate| format!("gate on {}: {} (at most {} s)", gate.on, gate.run, gate.timeout))
         .collect();
     let own = match load::text(&board.root.join(CONFIG_FILE), load::SMALL) {
         Ok(text) => text,
@@ -33,7 +33,10 @@ pub fn commands(board: &Board) -> Result<Vec<String>, load::Error> {
         } else {
             format!(" with {}", executor.env.join(", "))
         };
-        all.push(format!("executor {name}: {}{env}", executor.command.join(" ")));
+        all.push(format!(
+            "executor {name}: {}{env}",
+            serde_json::to_string(&executor.command).unwrap_or_default()
+        ));
     }
     for (name, agent) in &config.agents {
         all.extend(agent.executor.iter().map(|executor| format!("{name} is run by {executor}")));
@@ -50,7 +53,8 @@ fn file(environment: &Environment) -> Option<PathBuf> {
 }
 
 fn digest(commands: &[String]) -> String {
-    blake3::hash(commands.join("\n").as_bytes()).to_hex().to_string()
+    let text = serde_json::to_string(commands).unwrap_or_default();
+    blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
 fn key(board: &Board) -> String {

@@ -36,19 +36,37 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
 
 pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     let board = place.board()?;
-    let before = drive::last_run(&board).map_err(failed)?;
-    let before = before.map(|run| drive::look(&board, &run)).transpose().map_err(failed)?;
-    if before.is_none() {
-        return Err(failed(drive::Error::NothingToResume));
+    let run = drive::last_run(&board).map_err(failed)?;
+    let Some(run) = run else { return Err(failed(drive::Error::NothingToResume)) };
+    if drive::is_over(&board, &run).map_err(failed)? {
+        return Err(failed(drive::Error::AlreadyFinished(run)));
     }
-    let limits =
-        before.as_ref().map(|state| limits(&board.config, &args.budget, Some(state.limits)));
+    let before = drive::look(&board, &run).map_err(failed)?;
+    let limits = limits(&board.config, &args.budget, Some(before.limits));
     let mut session = Session::open(place, &board, &args.how)?;
-    session.go(|around| Drive::resume(around, limits))
+    session.go(|around| Drive::resume(around, Some(limits)))
 }
 
 pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
     let board = place.board()?;
+    // Looked at first: a wrong answer must not set a stopped run going.
+    let run = drive::last_run(&board).map_err(failed)?;
+    let Some(run) = run else { return Err(failed(drive::Error::NothingToResume)) };
+    if drive::is_over(&board, &run).map_err(failed)? {
+        return Err(failed(drive::Error::AlreadyFinished(run)));
+    }
+    match drive::look(&board, &run).map_err(failed)?.phase {
+        Phase::Waiting { question, .. } | Phase::Ask { question, .. }
+            if question.options.iter().any(|own| own.option_id == args.option) => {}
+        Phase::Waiting { question, .. } | Phase::Ask { question, .. } => {
+            let known: Vec<&str> =
+                question.options.iter().map(|own| own.option_id.as_str()).collect();
+            let (option, known) =
+                (baton_core::text::shown(&args.option, 60), baton_core::problem::list(&known));
+            return Err(failed(drive::Error::NoOption { option, known }));
+        }
+        _ => return Err(failed(drive::Error::NoQuestion)),
+    }
     let mut session = Session::open(place, &board, &args.how)?;
     let comment = args.comment.clone().unwrap_or_default();
     session.go(|around| {
@@ -67,10 +85,7 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
             return Err(Failure::new(HELD, format!("the run goes on in another process: {by}"))
                 .hint("`baton stop` first, then `baton stop --abandon`"));
         }
-        let mut session = Session::idle(place, &board);
-        let around = session.around();
-        let mut drive = Drive::resume(around, None).map_err(failed)?;
-        drive.abandon().map_err(failed)?;
+        drive::abandon(&board, Disk::default()).map_err(failed)?;
         let text = "the run is given up; its files stay as they are, and another can begin\n";
         return Ok(Reply::new(text, json!({ "ok": true, "abandoned": true })));
     }
@@ -84,11 +99,20 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
     let Some(pid) = pid else {
         return Err(Failure::new(INTERNAL, format!("cannot tell which process it is: {holder}")));
     };
-    let times = if args.now { 2 } else { 1 };
-    for _ in 0..times {
-        baton_runtime::sandbox::ask_to_stop(pid).map_err(|why| Failure::new(INTERNAL, why))?;
+    let ask =
+        || baton_runtime::sandbox::ask_to_stop(pid).map_err(|why| Failure::new(INTERNAL, why));
+    ask()?;
+    if args.now {
+        // Two signals at once would count as one. It may have ended already.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let _ = ask();
     }
-    let text = format!("asked {holder} to stop; it ends when its stage is written down\n");
+    let how = if args.now {
+        "at once; its stage begins again at `baton resume`"
+    } else {
+        "when its stage is written down"
+    };
+    let text = format!("asked {holder} to stop {how}\n");
     Ok(Reply::new(text, json!({ "ok": true, "process": pid })))
 }
 
@@ -114,8 +138,10 @@ fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
 }
 
 fn limits(config: &Config, budget: &BudgetArgs, old: Option<Limits>) -> Limits {
+    // A flag, else what the run began with, else the configuration.
     let own = &config.limits;
-    let dollars = budget.budget_dollars.or(own.dollars);
+    let configured = |value: Option<u64>| value.filter(|_| old.is_none());
+    let dollars = budget.budget_dollars.or(own.dollars.filter(|_| old.is_none()));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -124,14 +150,18 @@ fn limits(config: &Config, budget: &BudgetArgs, old: Option<Limits>) -> Limits {
     let cost = dollars
         .filter(|dollars| dollars.is_finite() && *dollars >= 0.0)
         .map(|dollars| (dollars * 1e9) as u64);
-    let minutes = budget.budget_minutes.or(own.minutes);
+    let minutes = budget.budget_minutes.or(own.minutes.filter(|_| old.is_none()));
     Limits {
         iterations: budget
             .max_iterations
             .or(old.map(|old| old.iterations))
             .unwrap_or(own.iterations),
         seconds: minutes.map(|minutes| u64::from(minutes) * 60).or(old.and_then(|old| old.seconds)),
-        tokens: budget.budget_tokens.or(own.tokens).map(Tokens).or(old.and_then(|old| old.tokens)),
+        tokens: budget
+            .budget_tokens
+            .or(configured(own.tokens))
+            .map(Tokens)
+            .or(old.and_then(|old| old.tokens)),
         cost: cost.or(old.and_then(|old| old.cost)),
         stage_seconds: u64::from(own.stage_minutes) * 60,
     }

@@ -25,7 +25,17 @@ pub(super) fn status(place: &Place) -> Outcome {
         let text = "no run yet; `baton run \"task\"` begins one\n";
         return Ok(Reply::new(text, json!({ "ok": true, "run": null })));
     };
-    let state = drive::look(&board, &run).map_err(failed)?;
+    let state = match drive::look(&board, &run) {
+        Err(error @ drive::Error::RulesChanged { .. })
+            if drive::is_over(&board, &run).map_err(failed)? =>
+        {
+            let text = format!(
+                "run     {run}\nstands  over; its figures cannot be told any more: {error}\n"
+            );
+            return Ok(Reply::new(text, json!({ "ok": true, "run": run, "stands": "over" })));
+        }
+        other => other.map_err(failed)?,
+    };
     let prompts: Vec<u64> = records(&board, &run)?.iter().filter_map(main_prompt).collect();
     let largest = prompts.iter().copied().max().unwrap_or(0);
     let alarms = view::alarms(&state.totals, largest, view::CacheFigures::default());
@@ -141,9 +151,19 @@ pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
             }
         }
         shown = all.len();
-        let is_over = all.last().is_some_and(|last| {
-            matches!(last.event, Event::Finished { .. } | Event::Stopped { .. } | Event::Abandoned)
-        });
+        // What stopped a run may stand in its state alone.
+        let stopped = drive::look(&board, &run).ok().and_then(|state| state.stopped);
+        let has_line = all.last().is_some_and(|last| matches!(last.event, Event::Stopped { .. }));
+        if let Some(stop) = stopped.as_ref().filter(|_| !has_line && !place.json && !args.lines) {
+            out.push_str(&format!("stopped: {}\n", text::shown(stop.why(), 300)));
+        }
+        let is_over = stopped.is_some()
+            || all.last().is_some_and(|last| {
+                matches!(
+                    last.event,
+                    Event::Finished { .. } | Event::Stopped { .. } | Event::Abandoned
+                )
+            });
         if !args.follow {
             let json = json!({ "ok": true, "run": run, "records": all });
             let text = if place.json { String::new() } else { out };

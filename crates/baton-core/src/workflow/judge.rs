@@ -222,7 +222,8 @@ fn finality(state: &State, rules: &Rules<'_>) -> Finality {
             facts.iteration
         ));
     }
-    let later = state.wrote.iter().find(|(agent, wrote)| **agent != facts.agent && **wrote > *seq);
+    // Its own run ended before its report was accepted: only what came after counts.
+    let later = state.wrote.iter().find(|(_, wrote)| **wrote > *seq);
     match later {
         Some((agent, _)) => Finality::Refused(format!(
             "`{}` passed in iteration {}, but `{agent}` wrote after it",
@@ -310,10 +311,7 @@ pub(super) fn names(text: &str, id: &str) -> bool {
 
 /// As the model is told.
 fn explained(problems: &[Problem]) -> String {
-    let lines = problems.iter().take(20).map(|problem| match problem.place {
-        Some(place) => format!("line {}, column {}: {problem}", place.line, place.column),
-        None => problem.to_string(),
-    });
+    let lines = problems.iter().take(20).map(ToString::to_string);
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -43,6 +43,12 @@ impl State {
         self.over_budget()
     }
 
+    /// What is left of the run's time.
+    pub fn seconds_left(&self) -> u64 {
+        let used = self.totals.milliseconds / 1_000;
+        self.limits.seconds.map_or(u64::MAX, |most| most.saturating_sub(used).max(1))
+    }
+
     /// Before any stage.
     pub(super) fn over_budget(&self) -> Option<Stop> {
         self.would_exceed(0)

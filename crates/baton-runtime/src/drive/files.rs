@@ -2,7 +2,7 @@
 //! what a crash cut off is finished.
 
 use baton_core::event::{Event, Record, ReportFacts};
-use baton_core::id::{AgentName, FINISH_REVIEW};
+use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
 use baton_core::policy::Subloop;
 use baton_core::prompt::Prompt;
 use baton_core::report::{self, ArchiveName, Expected};
@@ -12,6 +12,7 @@ use serde_json::json;
 use super::{Drive, Error};
 use crate::board::{Board, HISTORY_FILE, PLAN_FILE};
 use crate::load;
+use crate::store::Disk;
 
 const SUBLOOP_STATE: &str = "state/subloop_state.json";
 const QUESTION: &str = "state/question.json";
@@ -28,6 +29,38 @@ pub(super) fn ledger(prompt: &Prompt) -> serde_json::Value {
     let bytes: usize = prompt.sections.iter().map(|section| section.bytes).sum();
     let sections: Vec<serde_json::Value> = sections.collect();
     json!({ "tokens": prompt.tokens(), "bytes": bytes, "limit": prompt.limit, "sections": sections, "steps": prompt.steps })
+}
+
+/// Nothing of a run that was given up may be taken for the next one's.
+pub(super) fn clear_away(board: &Board, disk: &Disk) -> Result<(), Error> {
+    for name in [SUBLOOP_STATE, QUESTION] {
+        disk.remove(&board.root.join(name))?;
+    }
+    if let Some(subloop) = &board.pack.policy.subloop {
+        for agent in [&subloop.tester, &subloop.fixer] {
+            for number in 1..=subloop.max {
+                let name = format!("reports/report_{}_subloop_{number}.md", agent.file_stem());
+                if board.root.join(&name).exists() {
+                    disk.remove(&board.root.join(&name))?;
+                }
+            }
+        }
+    }
+    disk.sweep(&board.root, super::SWEPT)?;
+    Ok(())
+}
+
+/// The first iteration that no run of the blackboard has begun: a run that was given up has reports
+/// in the archive, but no entry in the history.
+pub(super) fn iteration_after(board: &Board, runs: &[String]) -> Result<Iteration, Error> {
+    let Some(last) = runs.last() else { return Ok(Iteration(1)) };
+    let looked = crate::journal::look(&super::journal_folder(board, last))?;
+    let begun = looked.records.iter().filter_map(|record| match &record.event {
+        Event::StageStarted(started) => Some(started.stage.iteration.0),
+        _ => None,
+    });
+    let of_state = looked.state.map_or(0, |state| state.iteration.0);
+    Ok(Iteration(begun.max().unwrap_or(0).max(of_state.saturating_sub(1)).saturating_add(1)))
 }
 
 /// The plan's text; none is an empty one.
@@ -121,13 +154,13 @@ impl Drive<'_> {
         let name = ArchiveName {
             iteration: self.state.iteration,
             subloop: job.subloop,
-            attempt: baton_core::id::Attempt(job.tries),
+            attempt: baton_core::id::Attempt(job.filed + 1),
             agent: job.agent.clone(),
         };
         let path = self.around.board.root.join("reports/archive").join(name.file());
         let report = report.clone();
         if !load::bytes(&path, report::MAX_BYTES * 4).is_ok_and(|own| own == report.as_bytes()) {
-            self.around.disk.write_new(&path, report.as_bytes())?;
+            self.around.disk.write_here(&path, report.as_bytes())?;
         }
         Ok(())
     }
@@ -173,7 +206,7 @@ impl Drive<'_> {
         let name = ArchiveName {
             iteration: self.state.iteration,
             subloop: job.subloop,
-            attempt: baton_core::id::Attempt(job.tries),
+            attempt: baton_core::id::Attempt(job.filed + 1),
             agent: job.agent.clone(),
         };
         let mut text = report::render(&report, rules);
@@ -251,6 +284,13 @@ impl Drive<'_> {
             false => Vec::new(),
         };
         if there.starts_with(text) {
+            return Ok(());
+        }
+        // A person may have written above it since.
+        if length > end
+            && memchr::memmem::find(&load::bytes(&path, crate::gather::HISTORY_BYTES)?, text)
+                .is_some()
+        {
             return Ok(());
         }
         // What a crash left of it, or nothing; else a person wrote there, and it goes to the end.

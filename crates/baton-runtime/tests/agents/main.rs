@@ -205,6 +205,7 @@ fn call(program: &str, server: &Server, limit: Duration) -> Option<(Outcome, Tem
         project: &project,
         writes: true,
         agents: &[],
+        mark: "test",
     };
     let outcome = agent.call(&call, &Interrupt::default(), &mut |_| {}).unwrap();
     Some((outcome, home))
