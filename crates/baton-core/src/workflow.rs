@@ -443,12 +443,12 @@ impl State {
         let before = self.clone();
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let next = match (phase, &record.event) {
+            (Phase::Ended, _) => None,
             (phase, Event::Resumed { limits }) => {
                 self.stopped = None;
                 self.limits = *limits;
                 Some(resumed(phase))
             }
-            (Phase::Ended, _) => None,
             (_, Event::Abandoned) => Some(Phase::Ended),
             _ if self.stopped.is_some() => None,
             (Phase::Running { .. }, Event::Stopped { .. }) => None,

@@ -546,6 +546,168 @@ fn budgets_stop_what_would_exceed_them() {
     );
 }
 
+/// The stage that is due begins, and ends where an answer is given; nothing is judged.
+fn stage(run: &mut Run<'_>, answer: Option<&str>) {
+    let (Do::AskMain { stage, attempt, .. } | Do::RunAgent { stage, attempt, .. }) = run.next()
+    else {
+        panic!("{:?}", run.next());
+    };
+    let started = StageStarted { stage: stage.clone(), attempt, snapshot: None, ledger: None };
+    run.take(Event::StageStarted(Box::new(started)));
+    if let Some(answer) = answer {
+        let spent = Spent { milliseconds: 1, tokens: Some(Tokens(1)), cached: None, cost: Some(1) };
+        let result = StageResult::Answer(answer.to_owned());
+        let ended =
+            StageEnded { stage, attempt, result, spent, changed: Vec::new(), snapshot: None };
+        run.take(Event::StageEnded(Box::new(ended)));
+    }
+}
+/// What the last stage said is judged, and nothing more.
+fn judged(run: &mut Run<'_>) {
+    let event = match run.next() {
+        Do::JudgeDecision { answer, check } => {
+            judge_decision(&run.state, &run.rules, &answer, check, &run.plan).event
+        }
+        Do::JudgeReport { job, report } => {
+            judge_report(&run.state, &run.rules, &job.agent, &report, &run.plan)
+        }
+        other => panic!("{other:?}"),
+    };
+    run.take(event);
+}
+
+/// A run in each of its phases.
+fn in_every_phase<'a>(pack: &'a Pack, config: &'a Config) -> Vec<(&'static str, Run<'a>)> {
+    let question = r#"{"next_agent":"USER","reason":"which?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which?","text":"A or B","options":[{"option_id":"go_on","description":"A"},{"option_id":"stop","description":"B"}],"recommended_option_id":null}}"#;
+    let decision =
+        r#"{"next_agent":"TEST","reason":"r","dev_plan":null,"finish_review_override":null}"#;
+    let new = || Run::new(pack, config);
+    let mut all = vec![("decide", new())];
+    let mut run = new();
+    stage(&mut run, None);
+    all.push(("running", run));
+    let mut run = new();
+    stage(&mut run, Some(decision));
+    all.push(("judge_decision", run));
+    let mut run = new();
+    run.decides("TEST", "");
+    all.push(("work", run));
+    let mut run = new();
+    run.decides("TEST", "");
+    stage(&mut run, Some("iteration: 1\nverdict: PASS\nblockers: none\n"));
+    all.push(("judge_report", run));
+    let mut run = new();
+    run.decides("TEST", "");
+    stage(&mut run, Some("iteration: 1\nverdict: PASS\nblockers: none\ncoverage: 90%\n"));
+    judged(&mut run);
+    all.push(("gates", run));
+    let mut run = new();
+    run.decides("TEST", "");
+    stage(&mut run, Some("iteration: 1\nverdict: FAIL\nblockers: [impl] x\n"));
+    judged(&mut run);
+    all.push(("settle", run));
+    let mut run = new();
+    run.decides("DEV", "");
+    let Do::RunAgent { stage: id, attempt, .. } = run.next() else { panic!() };
+    let started = StageStarted { stage: id.clone(), attempt, snapshot: None, ledger: None };
+    run.take(Event::StageStarted(Box::new(started)));
+    let result = StageResult::Failed("x".to_owned());
+    let ended = StageEnded {
+        stage: id,
+        attempt,
+        result,
+        spent: Spent::default(),
+        changed: Vec::new(),
+        snapshot: None,
+    };
+    run.take(Event::StageEnded(Box::new(ended)));
+    all.push(("record", run));
+    let mut run = new();
+    stage(&mut run, Some(question));
+    judged(&mut run);
+    all.push(("ask", run));
+    let mut run = new();
+    run.says(question);
+    all.push(("waiting", run));
+    let mut run = new();
+    run.take(Event::Stopped { why: Stop::Person("p".to_owned()) });
+    all.push(("decide, stopped", run));
+    let mut run = new();
+    run.take(Event::Abandoned);
+    all.push(("ended", run));
+    all
+}
+
+/// One event of each kind, as it would fit this run if it fits at all.
+fn one_of_each(run: &Run<'_>) -> Vec<(&'static str, Event)> {
+    let mut random = Rng(1);
+    let name = |event: &Event| -> &'static str {
+        let name = serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned();
+        Box::leak(name.into_boxed_str())
+    };
+    let mut found: BTreeMap<&'static str, Event> = BTreeMap::new();
+    for _ in 0..4_000 {
+        let event = any_event(run, &mut random);
+        let record = Record { seq: run.state.last_seq + 1, time: NOW, event: event.clone() };
+        let fits = run.state.clone().apply(&record, &run.rules).is_ok();
+        if fits || !found.contains_key(name(&event)) {
+            found.insert(name(&event), event);
+        }
+    }
+    let question = baton_core::decision::Question {
+        title: "t".to_owned(),
+        text: "x".to_owned(),
+        options: Vec::new(),
+        recommended_option_id: None,
+    };
+    for event in [
+        Event::RunStarted(Box::new(start(limits()))),
+        Event::Asked { question, by: baton_core::event::Asker::Main },
+        Event::SubloopEnded(baton_core::event::SubloopEnd {
+            success: false,
+            final_test_verdict: None,
+            iterations: 1,
+            exit_condition: baton_core::event::ExitCondition::Maximum,
+        }),
+        Event::Abandoned,
+    ] {
+        found.insert(name(&event), event);
+    }
+    found.into_iter().collect()
+}
+
+#[test]
+fn every_state_takes_or_refuses_every_event() {
+    let (pack, config) = (gated("TEST"), Config::default());
+    let mut table = String::new();
+    for (name, run) in in_every_phase(&pack, &config) {
+        assert!(name.starts_with(run.state.phase_name()), "{name}: {:?}", run.state.phase);
+        let events = one_of_each(&run);
+        assert_eq!(events.len(), 20, "every kind of event: {events:?}");
+        table.push_str(&format!("{name}\n"));
+        let mut refused = Vec::new();
+        for (kind, event) in events {
+            let mut state = run.state.clone();
+            let record = Record { seq: state.last_seq + 1, time: NOW, event };
+            match state.apply(&record, &run.rules) {
+                Ok(()) => {
+                    let stopped = if state.stopped.is_some() { ", stopped" } else { "" };
+                    table.push_str(&format!("    {kind} -> {}{stopped}\n", state.phase_name()));
+                }
+                Err(_) => {
+                    assert_eq!(
+                        state, run.state,
+                        "{name} {kind}: refused, and changed all the same"
+                    );
+                    refused.push(kind);
+                }
+            }
+        }
+        table.push_str(&format!("    refused: {}\n", refused.join(", ")));
+    }
+    insta::assert_snapshot!(table);
+}
+
 /// Every kind of event, for a state to take or refuse.
 fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
     let stage = match run.next() {
