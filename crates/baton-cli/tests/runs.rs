@@ -158,6 +158,7 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
     );
     assert!(place.expect(&["status"], 0).contains("stands         finished"));
     assert!(place.expect(&["log"], 0).contains("[2] MAIN → REVIEW: M1-T1 is next"));
+    assert!(place.expect(&["log", "../x"], 2).contains("there is no run `../x`"));
     assert!(place.expect(&["diff"], 0).contains("+// safe"));
     assert!(place.expect(&["diff", "1"], 0).contains("+// safe"));
     assert!(

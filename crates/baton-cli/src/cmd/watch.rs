@@ -122,7 +122,16 @@ fn records(board: &Board, run: &str) -> Result<Vec<Record>, Failure> {
 
 fn run_named(board: &Board, name: Option<&String>) -> Result<String, Failure> {
     match name {
-        Some(name) => Ok(name.clone()),
+        Some(name) => {
+            let runs = journal::runs(&board.root)
+                .map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
+            if runs.contains(name) {
+                return Ok(name.clone());
+            }
+            let message = format!("there is no run `{}`", text::shown(name, 40));
+            Err(Failure::new(USAGE, message)
+                .hint(format!("known are {}", baton_core::problem::list(&runs))))
+        }
         None => drive::last_run(board).map_err(failed)?.ok_or_else(|| {
             Failure::new(USAGE, "no run yet").hint("`baton run \"task\"` begins one")
         }),
