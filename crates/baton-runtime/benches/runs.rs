@@ -32,6 +32,11 @@ impl Executor for Instantly {
         "an instant one".to_owned()
     }
 
+    /// Snapshots of the project are measured apart.
+    fn can_write(&self) -> bool {
+        false
+    }
+
     fn call(&mut self, call: &Call<'_>, _: &Interrupt, _: Hear<'_>) -> Result<Outcome, Unusable> {
         let n = call.stage.iteration;
         let text = match call.stage.name.as_str() {
