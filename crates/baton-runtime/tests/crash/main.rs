@@ -19,13 +19,17 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 12] = [
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
         ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
         ("killed_again_while_it_resumes", sweep::killed_again_while_it_resumes),
         ("a_full_disk_stops_and_loses_nothing", sweep::a_full_disk_stops_and_loses_nothing),
         ("a_sync_that_fails_stops_the_run", sweep::a_sync_that_fails_stops_the_run),
+        (
+            "a_clock_that_jumps_changes_nothing_but_the_times",
+            sweep::a_clock_that_jumps_changes_nothing_but_the_times,
+        ),
         ("of_many_processes_one_writes", sweep::of_many_processes_one_writes),
         ("a_torn_record_is_cut_and_said", damage::a_torn_record_is_cut_and_said),
         ("a_flipped_bit_is_found_with_its_record", damage::a_flipped_bit_is_found),

@@ -61,7 +61,7 @@ fn undisturbed() -> (BTreeMap<PathBuf, String>, u64) {
     (files(folder.path()), points)
 }
 
-/// The points to look at: all of them, or a part that is another one each day of the year.
+/// The points to look at: all of them, or a part.
 fn chosen(points: u64, stride: u64) -> Vec<u64> {
     let stride = if is_whole() { 1 } else { stride };
     (0..points).step_by(usize::try_from(stride).unwrap()).collect()
@@ -193,6 +193,32 @@ pub(crate) fn a_sync_that_fails_stops_the_run() {
         assert_eq!(output.status.code(), Some(FINISHED), "after {point}: {output:?}");
         check_same(folder.path(), &expected, &format!("no sync from {point} of {points}"));
     }
+}
+
+/// Order is by number, never by the clock: nothing but the written times may differ.
+pub(crate) fn a_clock_that_jumps_changes_nothing_but_the_times() {
+    let (expected, _) = undisturbed();
+    let folder = fresh();
+    let output = child(folder.path(), "clock", 0);
+    assert_eq!(output.status.code(), Some(FINISHED), "{output:?}");
+    let without_times = |text: &str| -> String {
+        let is_time =
+            |word: &str| word.len() == 19 && baton_core::id::Timestamp::parse(word).is_some();
+        text.split(' ')
+            .map(|word| if is_time(word.trim_end()) { "<time>" } else { word })
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let masked = |files: &BTreeMap<PathBuf, String>| -> BTreeMap<PathBuf, String> {
+        files
+            .iter()
+            .map(|(path, text)| {
+                let lines: Vec<String> = text.lines().map(without_times).collect();
+                (path.clone(), lines.join("\n"))
+            })
+            .collect()
+    };
+    assert_eq!(masked(&files(folder.path())), masked(&expected));
 }
 
 pub(crate) fn of_many_processes_one_writes() {
