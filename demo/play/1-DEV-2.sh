@@ -7,15 +7,7 @@ pub fn average(a: i32, b: i32) -> i32 {
 }
 RUST
 . "$play/run_tests.sh"
-echo "iteration: $BATON_ITERATION"
-if [ "$tests_exit" -eq 0 ]; then
-    echo "verdict: PASS"
-    echo "blockers: none"
-else
-    echo "verdict: FAIL"
-    echo "blockers:"
-    echo "- [impl] src/lib.rs average() still fails: $tests_panic"
-fi
+key_lines "src/lib.rs average() still fails"
 echo "changed files: src/lib.rs"
 echo "self-test: cargo test --offline, exit $tests_exit, $tests_count"
 echo

@@ -1,15 +1,6 @@
 . "$play/run_tests.sh"
-echo "iteration: $BATON_ITERATION"
-if [ "$tests_exit" -eq 0 ]; then
-    echo "verdict: PASS"
-    echo "blockers: none"
-    echo "P0: none"
-else
-    echo "verdict: FAIL"
-    echo "blockers:"
-    echo "- [impl] the suite fails: ${tests_failed:-it does not build}"
-    echo "P0: the suite fails"
-fi
+key_lines "the suite fails"
+[ "$tests_exit" -eq 0 ] && echo "P0: none" || echo "P0: the suite fails"
 echo "P1: none"
 echo
 echo "## Evidence"
