@@ -432,10 +432,10 @@ impl Fit<'_> {
         } else {
             self.name(&mut forms, &older, left);
         }
-        // What lost nothing by being short is whole.
+        // The mark of a short form may make it longer than the whole one.
         for (index, form) in forms.iter_mut().filter(|(_, form)| **form == Form::Short) {
-            let is_milestone = self.parts.is_milestone(*index);
-            if is_milestone && !self.log.rendered(*index, Form::Short).contains(SHORTENED) {
+            let whole = self.log.tokens_of(*index, Form::Whole);
+            if self.parts.is_milestone(*index) && whole <= self.log.tokens_of(*index, Form::Short) {
                 *form = Form::Whole;
             }
         }
