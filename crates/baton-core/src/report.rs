@@ -80,6 +80,16 @@ impl ArchiveName {
     }
 }
 
+/// Whose report a file is, by its name: `report_<agent>.md`, inside the sub-loop with its number, or
+/// as the archive names it.
+pub fn agent_of_file(file: &str) -> Option<AgentName> {
+    let newest = || {
+        let stem = file.strip_prefix("report_")?.strip_suffix(".md")?;
+        AgentName::from_file_stem(stem.split_once("_subloop_").map_or(stem, |(stem, _)| stem))
+    };
+    ArchiveName::parse(file).map(|name| name.agent).or_else(newest)
+}
+
 /// The refusal of a file that is too large, made from its size alone.
 pub fn too_large(bytes: u64) -> Option<Problem> {
     (bytes > MAX_BYTES).then(|| {

@@ -290,6 +290,12 @@ fn escape_length(text: &str) -> usize {
     }
 }
 
+/// A fence that no line of the body can close.
+pub fn fence_for(body: &str) -> String {
+    let longest = body.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat((longest + 1).max(3))
+}
+
 /// At most `max` characters; what was cut is said with `…`, which counts.
 pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     let Some((end, _)) = text.char_indices().nth(max) else { return Cow::Borrowed(text) };

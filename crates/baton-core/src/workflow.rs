@@ -30,7 +30,7 @@ use crate::pack::Pack;
 use crate::policy::{Gate, Outcome};
 
 pub use entry::{goal_entry, work_order};
-pub use judge::{Judged, facts_of, judge_decision, judge_report};
+pub use judge::{Judged, facts_of, judge_decision, judge_report, plan_hash};
 
 /// What a run goes by; it does not change while the run does.
 #[derive(Debug, Clone, Copy)]

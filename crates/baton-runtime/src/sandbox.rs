@@ -72,24 +72,30 @@ impl Kept {
     }
 
     pub fn text(&self) -> String {
-        let tail: Vec<u8> = self.tail.iter().copied().collect();
-        let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&tail));
+        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match self.omitted {
-            0 => {
-                let all = [self.head.as_slice(), &tail_bytes(&self.tail)].concat();
-                String::from_utf8_lossy(&all).into_owned()
+            0 => lossy(&self.bytes()),
+            omitted => {
+                let tail: Vec<u8> = self.tail.iter().copied().collect();
+                format!(
+                    "{}\n[... {omitted} bytes omitted ...]\n{}",
+                    lossy(&self.head),
+                    lossy(&tail)
+                )
             }
-            omitted => format!("{head}\n[... {omitted} bytes omitted ...]\n{tail}"),
         }
     }
 
     /// The text, where it is one and nothing of it was left out.
     pub fn whole_text(&self) -> Result<String, &'static str> {
-        let all = [self.head.as_slice(), &tail_bytes(&self.tail)].concat();
         match self.omitted {
-            0 => String::from_utf8(all).map_err(|_| "it is not UTF-8"),
+            0 => String::from_utf8(self.bytes()).map_err(|_| "it is not UTF-8"),
             _ => Err("it is too long"),
         }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.head.iter().chain(&self.tail).copied().collect()
     }
 
     pub fn is_cut(&self) -> bool {
@@ -102,10 +108,6 @@ impl Kept {
         let all: Vec<&str> = text.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
-}
-
-fn tail_bytes(tail: &std::collections::VecDeque<u8>) -> Vec<u8> {
-    tail.iter().copied().collect()
 }
 
 /// A person's wish to stop.

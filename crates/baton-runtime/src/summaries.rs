@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use baton_core::id::{AgentName, Timestamp};
 use baton_core::policy::Policy;
-use baton_core::report::ArchiveName;
+use baton_core::report::{self, ArchiveName};
 use baton_core::summary::{self, Summary};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -220,10 +220,7 @@ impl Summaries {
             for entry in entries {
                 let name = entry?.file_name();
                 let Some(name) = name.to_str() else { continue };
-                let agent = match is_archive {
-                    true => ArchiveName::parse(name).map(|name| name.agent),
-                    false => newest_agent(name),
-                };
+                let agent = report::agent_of_file(name);
                 let path = format!("{folder}/{name}");
                 let is_known = is_archive && self.entries.contains_key(&path);
                 found.extend(agent.filter(|_| !is_known).map(|agent| (path, agent)));
@@ -324,12 +321,6 @@ fn read(text: &str, rules: &str) -> Option<HashMap<String, Entry>> {
         entries.insert(line.path.into_owned(), entry);
     }
     Some(entries)
-}
-
-/// The agent of `report_<agent>.md` or `report_<agent>_subloop_<k>.md`.
-fn newest_agent(name: &str) -> Option<AgentName> {
-    let stem = name.strip_prefix("report_")?.strip_suffix(".md")?;
-    AgentName::from_file_stem(stem.split_once("_subloop_").map_or(stem, |(stem, _)| stem))
 }
 
 /// `TEST_7`; an archived one has its attempt too.

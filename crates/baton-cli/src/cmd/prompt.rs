@@ -1,15 +1,14 @@
 //! `baton prompt`
 
-use baton_core::id::{Iteration, Tokens};
+use baton_core::id::{AgentName, Iteration, MAIN};
 use baton_core::prompt::{FinishFacts, Ledger, Prompt};
 use baton_core::text;
 use baton_runtime::board::Board;
 use baton_runtime::gather::{self, For, Gatherer};
-use baton_runtime::model::catalogue;
-use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::summaries::Mode;
 use serde_json::json;
 
+use super::run::windows;
 use super::{Outcome, Place};
 use crate::args::PromptArgs;
 use crate::reply::{Failure, LIMIT, Reply, USAGE, table};
@@ -21,7 +20,11 @@ pub(super) fn run(place: &Place, args: &PromptArgs) -> Outcome {
     let mut gatherer = Gatherer::open(&board, Mode::ReadOnly).map_err(failed)?;
     let now = args.iteration.map(Iteration);
     let facts = FinishFacts::default();
-    let window = context_window(place, &board, &wanted);
+    let name = match &wanted {
+        For::Main | For::FinishCheck => AgentName::new(MAIN).ok(),
+        For::Agent(agent) | For::Subloop(agent) => Some(agent.clone()),
+    };
+    let window = name.and_then(|name| windows(place, &board)(&name));
     let prompt = gatherer.prompt(&board, &wanted, now, window, &facts).map_err(failed)?;
     if !args.explain && !place.json {
         return Ok(Reply::new(prompt.text(), json!({})).with_warnings(&board.warnings));
@@ -36,18 +39,6 @@ pub(super) fn run(place: &Place, args: &PromptArgs) -> Outcome {
         "text": prompt.text(),
     });
     Ok(Reply::new(explained, json).with_warnings(&board.warnings))
-}
-
-/// The window of the model that would get the prompt, as far as its name tells.
-fn context_window(place: &Place, board: &Board, wanted: &For) -> Option<Tokens> {
-    let name = match wanted {
-        For::Main | For::FinishCheck => baton_core::id::MAIN,
-        For::Agent(agent) | For::Subloop(agent) => agent.as_str(),
-    };
-    let own = board.config.agents.get(name).and_then(|agent| agent.model.clone());
-    let chosen = || choose::model_name(&Asked::default(), &board.config, &place.environment);
-    let model = own.or_else(chosen)?;
-    catalogue::known(&model, board.config.models.get(&model)).context_window
 }
 
 /// The prompt of the iteration before, made again from what the archive holds.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration, Timestamp};
 use baton_core::problem::Problem;
-use baton_core::report::{self, ArchiveName, Expected, Report};
+use baton_core::report::{self, Expected, Report};
 use baton_core::summary::{Level, Summary};
 use baton_runtime::load;
 use serde_json::json;
@@ -80,13 +80,7 @@ fn agent(args: &ReportArgs) -> Result<AgentName, Failure> {
         return AgentName::new(&agent.to_ascii_uppercase()).map_err(usage);
     }
     let name = args.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let archived = ArchiveName::parse(name).map(|name| name.agent);
-    let newest = || {
-        let stem = name.strip_prefix("report_")?.strip_suffix(".md")?;
-        let stem = stem.split_once("_subloop_").map_or(stem, |(stem, _)| stem);
-        AgentName::from_file_stem(stem)
-    };
-    archived.or_else(newest).ok_or_else(|| {
+    report::agent_of_file(name).ok_or_else(|| {
         usage("whose report is it? The file's name does not tell".to_owned())
             .hint("say `--agent NAME`")
     })

@@ -168,7 +168,7 @@ fn limits(config: &Config, budget: &BudgetArgs, old: Option<Limits>) -> Limits {
 }
 
 /// The window of the model that gets a stage's prompt.
-type Windows = Box<dyn Fn(&AgentName) -> Option<Tokens>>;
+pub(super) type Windows = Box<dyn Fn(&AgentName) -> Option<Tokens>>;
 
 /// A run and everything around it.
 pub(super) struct Session<'a> {
@@ -520,7 +520,7 @@ fn plain(
 }
 
 /// The window of the model that gets a stage's prompt, as far as its name tells.
-fn windows(place: &Place, board: &Board) -> Windows {
+pub(super) fn windows(place: &Place, board: &Board) -> Windows {
     let chosen = choose::model_name(&Asked::default(), &board.config, &place.environment);
     let config = board.config.clone();
     Box::new(move |name| {

@@ -59,7 +59,7 @@ impl Section {
     fn fenced(name: &str, title: &str, body: &str, why: &str) -> Section {
         let body = text::stripped(body.trim_end());
         let (body, is_cut) = without_long_runs(&body);
-        let fence = fence_for(&body);
+        let fence = text::fence_for(&body);
         let body = if body.is_empty() { "(empty)" } else { &body };
         let text = format!("# {}\n{fence}\n{body}\n{fence}\n\n", text::shown(title, 300));
         let mut section = Section::new(name, text, why);
@@ -292,15 +292,6 @@ fn outline(value: &Value) -> String {
         Value::Object(map) => format!("{} keys", map.len()),
         other => text::shown(&other.to_string(), 120),
     }
-}
-
-/// A fence that no line of the body can close.
-fn fence_for(body: &str) -> String {
-    let longest = |mark: char| {
-        let runs = body.split(move |c| c != mark).map(str::len);
-        runs.max().unwrap_or(0)
-    };
-    "`".repeat((longest('`') + 1).max(3))
 }
 
 /// Runs of backticks that would make the fence as long as themselves are cut, and that is said.

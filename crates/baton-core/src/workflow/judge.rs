@@ -58,8 +58,8 @@ pub fn judge_decision(
     };
     let decided = Decided {
         answer: answer.to_owned(),
-        plan_before: hash(plan),
-        plan_after: hash(after),
+        plan_before: plan_hash(plan),
+        plan_after: plan_hash(after),
         plan_summary: applied.as_ref().map_or(String::new(), Applied::summary),
         plan_changes: applied.as_ref().map_or(0, |applied| applied.changes.len()),
         open,
@@ -315,7 +315,7 @@ fn explained(problems: &[Problem]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What a text is told from another by.
-fn hash(text: &str) -> String {
+/// What a plan is told from another by.
+pub fn plan_hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex()[..32].to_owned()
 }

@@ -6,7 +6,7 @@ use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
 use baton_core::policy::Subloop;
 use baton_core::prompt::Prompt;
 use baton_core::report::{self, ArchiveName, Expected};
-use baton_core::workflow::{GatesOf, Job, Phase, Rules, facts_of, judge_decision};
+use baton_core::workflow::{GatesOf, Job, Phase, Rules, facts_of, judge_decision, plan_hash};
 use serde_json::json;
 
 use super::{Drive, Error};
@@ -138,7 +138,7 @@ impl Drive<'_> {
     fn new_plan(&mut self, before: &str) -> Result<(), Error> {
         let Phase::JudgeDecision { check, answer, .. } = &self.state.phase else { return Ok(()) };
         let text = plan(self.around.board)?;
-        if blake3::hash(text.as_bytes()).to_hex()[..32] != *before {
+        if plan_hash(&text) != before {
             return Ok(());
         }
         let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
@@ -216,7 +216,7 @@ impl Drive<'_> {
             name.file()
         ));
         if !output.is_empty() {
-            let fence = "`".repeat(3.max(longest_run(output) + 1));
+            let fence = baton_core::text::fence_for(output);
             text.push_str(&format!("\n{fence}\n{}\n{fence}\n", baton_core::text::stripped(output)));
         }
         text
@@ -313,8 +313,4 @@ fn report_name(job: &Job) -> String {
         Some(number) => format!("reports/report_{stem}_subloop_{number}.md"),
         None => format!("reports/report_{stem}.md"),
     }
-}
-
-fn longest_run(text: &str) -> usize {
-    text.split(|c| c != '`').map(str::len).max().unwrap_or(0).min(60)
 }
