@@ -400,6 +400,22 @@ fn what_is_missing_is_said_before_anything_begins() {
         said.contains("nothing says which model or agent to call") && said.contains("baton demo"),
         "{said}"
     );
+    let empty = TempDir::new().unwrap();
+    for args in [
+        ["run", ""].as_slice(),
+        &["run", "x", "--executor", "codx"],
+        &["run", "x", "--executor", "script"],
+    ] {
+        assert_eq!(
+            place.command(args).current_dir(&empty).output().unwrap().status.code(),
+            Some(2)
+        );
+        assert_eq!(
+            fs::read_dir(&empty).unwrap().count(),
+            0,
+            "{args:?}: a blackboard was made for nothing"
+        );
+    }
     assert!(place.expect(&["resume"], 2).contains("there is no run to go on with"));
     assert!(place.expect(&["stop"], 2).contains("no run is going on here"));
     assert!(place.expect(&["status"], 0).contains("no run yet"));

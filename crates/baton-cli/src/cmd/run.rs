@@ -15,7 +15,7 @@ use baton_runtime::model::cassette::Tape;
 use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::model::{Client, Limits as CallLimits, catalogue};
 use baton_runtime::store::Disk;
-use baton_runtime::{builtin, git, trust};
+use baton_runtime::{builtin, git, load, trust};
 use serde_json::json;
 
 use super::{Outcome, Place};
@@ -24,13 +24,19 @@ use crate::progress::Progress;
 use crate::reply::{DAMAGED, Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
 
 pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
-    let board = board_for(place, args)?;
     let task = args.task.join(" ");
     if task.trim().is_empty() {
         return Err(Failure::new(USAGE, "what is the task?").hint("baton run \"make add() safe\""));
     }
+    // Who could run a stage is asked first: a blackboard is not made for nothing.
+    let config = match place.board_path() {
+        Some(_) => place.board()?.config,
+        None => load::config(&place.environment, None)?.0,
+    };
+    let executors = executors(place, &config, &args.how)?;
+    let board = board_for(place, args)?;
     let limits = limits(&board.config, &args.budget, None);
-    let mut session = Session::open(place, &board, &args.how)?;
+    let mut session = Session::with(place, &board, executors)?;
     session.go(|around| Drive::start(around, &task, limits))
 }
 
@@ -182,6 +188,14 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn open(place: &'a Place, board: &'a Board, how: &HowArgs) -> Result<Session<'a>, Failure> {
+        Session::with(place, board, executors(place, &board.config, how)?)
+    }
+
+    fn with(
+        place: &'a Place,
+        board: &'a Board,
+        executors: Executors,
+    ) -> Result<Session<'a>, Failure> {
         if !trust::is_trusted(board, &place.environment)? {
             let commands = trust::commands(board)?;
             let list: Vec<String> = commands.iter().map(|command| format!("  {command}")).collect();
@@ -191,7 +205,6 @@ impl<'a> Session<'a> {
             );
             return Err(Failure::new(USAGE, message).hint("`baton trust` agrees to exactly these"));
         }
-        let executors = executors(place, board, how)?;
         let mut session = Session::idle(place, board);
         session.executors = executors;
         session.windows = windows(place, board);
@@ -417,13 +430,13 @@ impl Executor for Nobody {
     }
 }
 
-fn executors(place: &Place, board: &Board, how: &HowArgs) -> Result<Executors, Failure> {
-    let default = executor(place, board, how, how.executor.as_deref(), None)?;
+fn executors(place: &Place, config: &Config, how: &HowArgs) -> Result<Executors, Failure> {
+    let default = executor(place, config, how, how.executor.as_deref(), None)?;
     let mut all = Executors::new(default);
-    for (name, own) in &board.config.agents {
+    for (name, own) in &config.agents {
         if own.executor.is_some() || own.model.is_some() {
             let executor =
-                executor(place, board, how, own.executor.as_deref(), own.model.as_deref())?;
+                executor(place, config, how, own.executor.as_deref(), own.model.as_deref())?;
             all = all.with(name.clone(), executor);
         }
     }
@@ -435,16 +448,16 @@ const BUILTIN: &str = "builtin";
 /// The executor of this name; without one, a model where one is configured, else an agent program.
 fn executor(
     place: &Place,
-    board: &Board,
+    config: &Config,
     how: &HowArgs,
     name: Option<&str>,
     model: Option<&str>,
 ) -> Result<Box<dyn Executor>, Failure> {
     if let Some(name) = name.filter(|name| *name != BUILTIN) {
-        let Some(preset) = executor::program_named(name, &board.config) else {
+        let Some(preset) = executor::program_named(name, config) else {
             let mut known: Vec<&str> = vec![BUILTIN];
             known.extend(PRESETS);
-            known.extend(board.config.executors.keys().map(String::as_str));
+            known.extend(config.executors.keys().map(String::as_str));
             let near = baton_core::problem::nearest(name, &known)
                 .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             let message = format!("there is no executor `{}`", baton_core::text::shown(name, 40));
@@ -462,12 +475,12 @@ fn executor(
         return Ok(Box::new(Agent::new(preset, &place.environment)));
     }
     let asked = asked(&how.provider, model);
-    match choose::choose(&asked, &board.config, &place.environment) {
+    match choose::choose(&asked, config, &place.environment) {
         Err(problem) => Err(Failure::new(USAGE, problem.to_string())),
-        Ok(Some(choice)) => plain(&choice, board, how),
+        Ok(Some(choice)) => plain(&choice, config, how),
         Ok(None) if name.is_none() => {
             let found = PRESETS.iter().find(|name| place.environment.program(name).is_some());
-            let preset = found.and_then(|name| executor::program_named(name, &board.config));
+            let preset = found.and_then(|name| executor::program_named(name, config));
             match preset {
                 Some(preset) => Ok(Box::new(Agent::new(preset, &place.environment))),
                 None => Err(nothing_to_call()),
@@ -496,7 +509,7 @@ fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
 
 fn plain(
     choice: &choose::Choice,
-    board: &Board,
+    config: &Config,
     how: &HowArgs,
 ) -> Result<Box<dyn Executor>, Failure> {
     let Some(model) = choice.model.clone() else {
@@ -514,7 +527,7 @@ fn plain(
     if let Some(tape) = tape {
         client = client.with_tape(tape.map_err(|why| Failure::new(USAGE, why))?);
     }
-    let known = catalogue::known(&model, board.config.models.get(&model));
+    let known = catalogue::known(&model, config.models.get(&model));
     let max_output = known.max_output.map_or(Tokens(8_192), |most| most.min(Tokens(16_384)));
     Ok(Box::new(Plain { client, model, max_output, price: known.price }))
 }
