@@ -70,7 +70,11 @@ Ctrl-C once finishes the step's record and parks, twice leaves now; `baton resum
     /// Bring the project back to what it was before an iteration
     Undo {
         /// The first iteration whose changes go
-        iteration: u32,
+        #[arg(required_unless_present = "snapshot")]
+        iteration: Option<u32>,
+        /// Bring back this snapshot, by the name that Baton said when it kept it
+        #[arg(long, value_name = "ID", conflicts_with = "iteration")]
+        snapshot: Option<String>,
     },
     /// Remove snapshots that no run needs any more
     Gc {
@@ -362,14 +366,27 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
+    /// What becomes of files that you edited after a stage was interrupted: keep them, with what the
+    /// stage had done, or discard (what was there is kept as a snapshot)
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) edits: Option<EditsArg>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
     #[command(flatten)]
     pub(crate) how: HowArgs,
 }
 
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum EditsArg {
+    Keep,
+    Discard,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
+    /// The number of the question, as it was shown: another one is then not answered
+    #[arg(long, value_name = "N")]
+    pub(crate) question: Option<u64>,
     /// The option that you choose
     pub(crate) option: String,
     /// A comment, shown to MAIN
@@ -422,6 +439,12 @@ pub(crate) struct BudgetArgs {
     /// Minutes, of all stages together
     #[arg(long, value_name = "N")]
     pub(crate) budget_minutes: Option<u32>,
+    /// Tokens of one stage
+    #[arg(long, value_name = "N")]
+    pub(crate) stage_tokens: Option<u64>,
+    /// Dollars of one stage
+    #[arg(long, value_name = "D")]
+    pub(crate) stage_dollars: Option<f64>,
 }
 
 /// Who runs the stages.

@@ -100,7 +100,9 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Status => watch::status(&place),
         Command::Log(args) => watch::log(&place, &args),
         Command::Diff { iteration } => watch::diff(&place, iteration),
-        Command::Undo { iteration } => watch::undo(&place, iteration),
+        Command::Undo { iteration, snapshot } => {
+            watch::undo(&place, iteration, snapshot.as_deref())
+        }
         Command::Gc { days, dry_run } => watch::gc(&place, days, dry_run),
         Command::Trust => watch::trust(&place),
         Command::Demo(args) => demo::run(&place, &args),

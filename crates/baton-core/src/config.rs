@@ -179,11 +179,24 @@ pub struct Limits {
     pub tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars: Option<f64>,
+    /// Of one stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage_dollars: Option<f64>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { iterations: 50, stage_minutes: 60, minutes: None, tokens: None, dollars: None }
+        Limits {
+            iterations: 50,
+            stage_minutes: 60,
+            minutes: None,
+            tokens: None,
+            dollars: None,
+            stage_tokens: None,
+            stage_dollars: None,
+        }
     }
 }
 

@@ -222,6 +222,10 @@ pub struct StageStarted {
     /// The account of its prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<serde_json::Value>,
+    /// Digests of the blackboard's files that are not as the last stage found them; an empty one is
+    /// a file that is gone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub board: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -276,6 +280,11 @@ pub struct Limits {
     pub tokens: Option<Tokens>,
     pub cost: Option<u64>,
     pub stage_seconds: u64,
+    /// Of each stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_tokens: Option<Tokens>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_cost: Option<u64>,
 }
 
 /// A decision of MAIN that holds.

@@ -18,6 +18,7 @@ use crate::tokens;
 use crate::window::{Ask, Last, Log, Window};
 
 pub use section::Section;
+pub(crate) use section::report_name;
 
 /// A file of the blackboard.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -137,27 +137,56 @@ fn report_line(facts: &ReportFacts) -> String {
 }
 
 /// Lines for logs, in the words that tools which read such blackboards look for.
-pub fn log_line(record: &Record, iteration: u32) -> Option<String> {
+pub fn log_lines(record: &Record, iteration: u32) -> Vec<String> {
     match &record.event {
-        Event::SubloopEntered { reason } => Some(format!(
+        Event::SubloopEntered { reason } => vec![format!(
             "orchestrator: subloop_enter iter={iteration} reason={}",
             text::shown(reason, 200)
-        )),
-        Event::SubloopEnded(end) => Some(format!(
+        )],
+        Event::SubloopEnded(end) => vec![format!(
             "orchestrator: subloop_exit iter={iteration} sub_iter={} success={}",
             end.iterations, end.success
-        )),
+        )],
         Event::StageStarted(started) => {
-            let ledger = started.ledger.as_ref()?;
-            let levels = ledger["sections"].as_array().into_iter().flatten();
-            let level = levels.filter_map(|section| section[1].as_u64()).max().unwrap_or(0);
-            Some(format!(
-                "orchestrator: prompt_size stage={} size={} level={level}",
+            let Some(ledger) = &started.ledger else { return Vec::new() };
+            let sections = || ledger["sections"].as_array().into_iter().flatten();
+            let highest = sections().filter_map(|section| section[1].as_u64()).max().unwrap_or(0);
+            let mut lines: Vec<String> = summaries(ledger)
+                .map(|(agent, is_hit)| {
+                    let own = sections().find(|section| section[0] == crate::prompt::report_name(agent));
+                    let level = own.and_then(|section| section[1].as_u64()).unwrap_or(highest);
+                    format!(
+                        "orchestrator: summary_extract agent={agent} level={level} cache_hit={is_hit}"
+                    )
+                })
+                .collect();
+            lines.push(format!(
+                "orchestrator: prompt_size stage={} size={} level={highest}",
                 started.stage.name, ledger["bytes"]
-            ))
+            ));
+            lines
         }
-        _ => None,
+        _ => Vec::new(),
     }
+}
+
+/// Whose reports a prompt asked for, and whether the cache had their summaries.
+fn summaries(ledger: &serde_json::Value) -> impl Iterator<Item = (&str, bool)> {
+    let rows = ledger["summaries"].as_array().into_iter().flatten();
+    rows.filter_map(|row| Some((row[0].as_str()?, row[1].as_bool()?)))
+}
+
+/// What the cache of summaries did in a run.
+pub fn cache_figures<'a>(records: impl IntoIterator<Item = &'a Record>) -> CacheFigures {
+    let mut figures = CacheFigures::default();
+    for record in records {
+        let Event::StageStarted(started) = &record.event else { continue };
+        for (_, is_hit) in started.ledger.iter().flat_map(summaries) {
+            figures.hits += u64::from(is_hit);
+            figures.extracted += u64::from(!is_hit);
+        }
+    }
+    figures
 }
 
 /// A figure that is out of its range.

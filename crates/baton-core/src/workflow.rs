@@ -71,6 +71,9 @@ pub struct State {
     /// Tasks that the tester named, and those it named in a report that passed.
     pub tested: BTreeSet<String>,
     pub passed: BTreeSet<String>,
+    /// Digests of the blackboard's files as the last stage found them.
+    #[serde(default)]
+    pub board: BTreeMap<String, String>,
     /// Files that the last stages changed, for the last decision.
     pub stage_changes: Vec<(String, Vec<String>)>,
     pub finish_attempts: u32,
@@ -294,6 +297,7 @@ impl State {
             wrote: BTreeMap::new(),
             tested: BTreeSet::new(),
             passed: BTreeSet::new(),
+            board: BTreeMap::new(),
             stage_changes: Vec::new(),
             finish_attempts: 0,
             pass_seen: false,
@@ -481,6 +485,8 @@ impl State {
                 let (stage, attempt) = (started.stage.clone(), started.attempt);
                 let ledger = started.ledger.as_ref();
                 let tokens = ledger.and_then(|ledger| ledger["tokens"].as_u64()).unwrap_or(0);
+                self.board.extend(started.board.clone());
+                self.board.retain(|_, digest| !digest.is_empty());
                 is_mine.then(|| Phase::Running { stage, attempt, tokens, from: Box::new(from) })
             }
             (Phase::Running { stage, attempt, from, .. }, Event::StageEnded(ended)) => {

@@ -72,7 +72,15 @@ fn board(folder: &Path) -> Board {
 }
 
 fn limits(iterations: u32) -> Limits {
-    Limits { iterations, seconds: None, tokens: None, cost: None, stage_seconds: 60 }
+    Limits {
+        iterations,
+        seconds: None,
+        tokens: None,
+        cost: None,
+        stage_seconds: 60,
+        stage_tokens: None,
+        stage_cost: None,
+    }
 }
 
 /// Runs so many iterations; the time and the time in syncs at the end of each.

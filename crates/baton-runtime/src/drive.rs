@@ -25,7 +25,7 @@ use crate::gather::{self, For, Gatherer, Wanted};
 use crate::guard::{self, Guard};
 use crate::journal::{self, Journal};
 use crate::load::{self, Environment};
-use crate::lock::{self, Lock};
+use crate::lock::{self, Heart, Lock};
 use crate::sandbox::Interrupt;
 use crate::snapshot::{self, Snapshots};
 use crate::store::{self, Disk};
@@ -45,6 +45,10 @@ pub enum Error {
     NoQuestion,
     #[error("there is no option `{option}`; the question has {known}")]
     NoOption { option: String, known: String },
+    #[error(
+        "{stage} was interrupted, and since then somebody edited files that it may have changed too: {files}"
+    )]
+    EditedSince { stage: String, files: String },
     #[error(transparent)]
     Misfit(#[from] Misfit),
     #[error(transparent)]
@@ -70,6 +74,15 @@ pub enum End {
     Stopped(Stop),
     /// Asked to stop; nothing is open.
     Parked,
+}
+
+/// What becomes of files that a person edited after a stage was interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edits {
+    /// The project stays as it is, with what the stage had done so far.
+    Keep,
+    /// The project goes back to where it was before the stage; what was there is kept aside.
+    Discard,
 }
 
 /// A person's wishes while a run goes on.
@@ -145,9 +158,20 @@ pub struct Drive<'a> {
     /// Before the stage that runs.
     snapshot: Option<String>,
     lock: Lock,
+    /// Shows others that this run lives, and how long it did.
+    _heart: Option<Heart>,
+    /// Keeps a second sub-loop out while one runs.
+    subloop_lock: Option<Lock>,
+    /// When the process that ran before this one was last alive.
+    last_beat: Option<SystemTime>,
+    edits: Option<Edits>,
+    is_skipped_said: bool,
     /// Of the processes that this blackboard's stages start.
     mark: String,
 }
+
+/// An edit within this time of the last sign of life may still be the stage's.
+const UNSURE: Duration = Duration::from_secs(5);
 
 /// How deep the blackboard's folders go.
 const SWEPT: usize = 4;
@@ -295,13 +319,29 @@ impl<'a> Drive<'a> {
         let snapshots = Snapshots::new(&around.project, &around.board.root, around.disk.clone());
         let root = std::fs::canonicalize(&around.board.root).unwrap_or_default();
         let mark = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
-        Drive { around, state, journal, gatherer, guard, snapshots, snapshot: None, lock, mark }
+        Drive {
+            around,
+            state,
+            journal,
+            gatherer,
+            guard,
+            snapshots,
+            snapshot: None,
+            _heart: lock.beating(),
+            lock,
+            subloop_lock: None,
+            last_beat: None,
+            edits: None,
+            is_skipped_said: false,
+            mark,
+        }
     }
 
     /// Goes on with the last run, from what its journal says.
     pub fn resume(around: Around<'a>, limits: Option<Limits>) -> Result<Drive<'a>, Error> {
         let board = around.board;
         let Some(run) = last_run(board)? else { return Err(Error::NothingToResume) };
+        let last_beat = Lock::last_beat(&lock_path(board));
         let lock = lock(board, &run)?;
         around.disk.sweep(&board.root, SWEPT)?;
         let opened = Journal::open(&journal_folder(board, &run), around.disk.clone())?;
@@ -329,6 +369,7 @@ impl<'a> Drive<'a> {
         let gatherer = gatherer(board)?;
         let mut drive = Drive::assembled(around, state, opened.journal, gatherer, lock);
         drive.snapshot = snapshot.flatten();
+        drive.last_beat = last_beat;
         let left = crate::sandbox::end_left_behind(&drive.mark);
         if left > 0 {
             let said = format!("{left} processes that the interrupted stage had left were ended");
@@ -351,9 +392,32 @@ impl<'a> Drive<'a> {
         if drive.state.phase == Phase::Ended {
             return Err(Error::AlreadyFinished(run));
         }
+        let left = files::left(board, drive.state.last_seq);
         let limits = limits.unwrap_or(drive.state.limits);
         drive.commit(Event::Resumed { limits })?;
+        drive.adopt_since(left)?;
         Ok(drive)
+    }
+
+    /// What becomes of a person's edits since a stage was interrupted.
+    pub fn set_edits(&mut self, edits: Option<Edits>) {
+        self.edits = edits;
+    }
+
+    /// Names what of the blackboard is not as the last process left it.
+    fn adopt_since(&mut self, left: Option<files::Left>) -> Result<(), Error> {
+        let is_lost = matches!(self.state.phase, Phase::Running { .. });
+        let before = match left {
+            Some(left) => left.board,
+            // While a stage runs only its agent, or a person, writes there.
+            None if is_lost => self.state.board.clone(),
+            None => return Ok(()),
+        };
+        let files: Vec<String> = self.guard.differing(&before).into_keys().collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.commit(Event::Adopted { files })
     }
 
     pub fn state(&self) -> &State {
@@ -388,6 +452,8 @@ impl<'a> Drive<'a> {
     pub fn run(&mut self) -> Result<End, Error> {
         let end = self.until_it_ends()?;
         self.around.disk.sweep(&self.around.board.root, SWEPT)?;
+        let board = self.guard.differing(&std::collections::BTreeMap::new());
+        files::leave(self.around.board, &files::Left { seq: self.state.last_seq, board });
         Ok(end)
     }
 
@@ -499,9 +565,18 @@ impl<'a> Drive<'a> {
         let can_write = writes || self.around.executors.of(&stage).can_write();
         let before = if can_write { Some(self.snapshots.take()?) } else { None };
         self.snapshot.clone_from(&before);
-        let ledger = Some(files::ledger(&prompt));
-        let started =
-            StageStarted { stage: stage.clone(), attempt, snapshot: before.clone(), ledger };
+        self.say_skipped();
+        let asked = std::mem::take(&mut self.gatherer.summaries.asked);
+        let started = StageStarted {
+            stage: stage.clone(),
+            attempt,
+            snapshot: before.clone(),
+            ledger: Some(files::ledger(&prompt, &asked)),
+            board: self.guard.differing(&self.state.board),
+        };
+        if stage.subloop.is_some() && self.subloop_lock.is_none() {
+            self.lock_subloop()?;
+        }
         self.commit(Event::StageStarted(Box::new(started)))?;
         let outcome = self.call(&stage, attempt, &prompt, limit_seconds, writes);
         let trespassed = self.guard.restore(&self.around.disk)?;
@@ -608,12 +683,22 @@ impl<'a> Drive<'a> {
     /// A stage was started by a process that is gone, and nobody knows what it did: what it changed
     /// is kept aside, the project goes back to where it was, and the next attempt begins.
     fn recover(&mut self, stage: StageId, attempt: Attempt) -> Result<(), Error> {
-        let before = self.snapshot.take();
+        let before = self.snapshot.clone();
         let mut restored = false;
         if let Some(before) = before {
             let kept = self.snapshots.take()?;
-            let files =
-                if kept == before { Vec::new() } else { self.snapshots.restore(&before)? };
+            let edited = self.edited_since(&before, &kept)?;
+            let files = match (edited.is_empty(), self.edits) {
+                (false, None) => {
+                    let files = baton_core::text::shown(&edited.join(", "), 300);
+                    return Err(Error::EditedSince { stage: stage.to_string(), files });
+                }
+                (false, Some(Edits::Keep)) => {
+                    return self.commit(Event::StageLost { stage, attempt, restored: false });
+                }
+                _ if kept == before => Vec::new(),
+                _ => self.snapshots.restore(&before)?,
+            };
             restored = true;
             if !files.is_empty() {
                 let said = format!(
@@ -624,6 +709,28 @@ impl<'a> Drive<'a> {
             }
         }
         self.commit(Event::StageLost { stage, attempt, restored })
+    }
+
+    /// Files that changed when the process that ran the stage was gone already.
+    fn edited_since(&self, before: &str, now: &str) -> Result<Vec<String>, Error> {
+        let Some(beat) = self.last_beat else { return Ok(Vec::new()) };
+        let mut changed = self.snapshots.changed(before, now)?;
+        let project = &self.around.project;
+        changed.retain(|name| {
+            let modified = std::fs::symlink_metadata(project.join(name)).and_then(|m| m.modified());
+            modified.is_ok_and(|modified| modified > beat + UNSURE)
+        });
+        Ok(changed)
+    }
+
+    fn say_skipped(&mut self) {
+        let skipped = std::mem::take(&mut self.snapshots.skipped);
+        if !skipped.is_empty() && !self.is_skipped_said {
+            self.is_skipped_said = true;
+            let names = baton_core::text::shown(&skipped.join(", "), 200);
+            let said = format!("too large for snapshots, cannot be brought back: {names}");
+            (self.around.watch)(Notice::Said(said));
+        }
     }
 
     fn gate(&mut self, index: usize, gate: &baton_core::policy::Gate) -> Result<(), Error> {
@@ -680,6 +787,7 @@ fn gatherer(board: &Board) -> Result<Gatherer, Error> {
     let opened = Gatherer::open(board, Mode::ReadWrite).map(|mut gatherer| {
         // Summaries of what is there already; a report that cannot be read is said where it is used.
         let _ = gatherer.summaries.refresh(&board.pack.policy);
+        gatherer.summaries.asked.clear();
         gatherer
     });
     opened.map_err(|error| match error {

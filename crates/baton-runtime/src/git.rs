@@ -1,10 +1,15 @@
-//! Keeps a blackboard out of git without touching the project's own files, and without running
-//! git: one line in `info/exclude`.
+//! What Baton has to do with git: it keeps a blackboard out of it by one line in `info/exclude`, and
+//! tells whether a work tree has changes. The project's own git configuration is never read: it could
+//! make git start any program.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::board::Error;
+use crate::load::Environment;
+use crate::sandbox::{self, How, Interrupt, Program};
 use crate::{load, store};
 
 /// Adds the line. `None`: the blackboard lies in no git repository.
@@ -30,6 +35,59 @@ pub fn exclude(board: &Path) -> Result<Option<PathBuf>, Error> {
     Ok(Some(file))
 }
 
+/// How many files of the work tree are not as they were committed. `None`: none, or it cannot be
+/// told.
+pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {
+    environment.program("git")?;
+    let (top, own) =
+        project.ancestors().find_map(|folder| Some((folder, work_tree_folder(folder)?)))?;
+    let common = git_folder(top)?;
+    // A git folder of our own, with nothing of the project's configuration in it.
+    let folder = tempfile::tempdir().ok()?;
+    let copy = |name: &str, bytes: &[u8]| store::write(&folder.path().join(name), bytes).ok();
+    copy("HEAD", format!("{}\n", head(&own, &common)?).as_bytes())?;
+    fs::create_dir(folder.path().join("refs")).ok()?;
+    copy("index", &load::bytes(&own.join("index"), 256 << 20).ok()?)?;
+    let exclude = load::bytes(&common.join("info/exclude"), load::SMALL).unwrap_or_default();
+    copy("info/exclude", &exclude)?;
+    let set = |name: &str, value: &Path| (OsString::from(name), value.as_os_str().to_owned());
+    let mut variables = environment.named(&["PATH".to_owned()]);
+    variables.extend([
+        set("GIT_DIR", folder.path()),
+        set("GIT_WORK_TREE", top),
+        set("GIT_INDEX_FILE", &folder.path().join("index")),
+        set("GIT_OBJECT_DIRECTORY", &common.join("objects")),
+        set("GIT_CONFIG_GLOBAL", Path::new("/dev/null")),
+        set("GIT_CONFIG_NOSYSTEM", Path::new("1")),
+        set("GIT_OPTIONAL_LOCKS", Path::new("0")),
+    ]);
+    let program = Program {
+        argv: ["git", "status", "--porcelain", "--ignore-submodules"].map(OsString::from).to_vec(),
+        folder: top.to_owned(),
+        environment: variables,
+        input: Vec::new(),
+        limit: Duration::from_secs(10),
+        mark: "git".to_owned(),
+        most: 1 << 20,
+    };
+    let ran = sandbox::run(&program, &Interrupt::default()).ok()?;
+    let changes = ran.stdout.text().lines().filter(|line| !line.is_empty()).count();
+    (ran.how == How::Exit(0) && changes > 0).then_some(changes)
+}
+
+/// The commit that a work tree stands on.
+fn head(own: &Path, common: &Path) -> Option<String> {
+    let head = load::text(&own.join("HEAD"), 4096).ok()?;
+    let Some(name) = head.trim().strip_prefix("ref: ") else { return Some(head.trim().to_owned()) };
+    let is_inside =
+        Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if let Some(text) = is_inside.then(|| load::text(&common.join(name), 4096).ok()).flatten() {
+        return Some(text.trim().to_owned());
+    }
+    let packed = load::text(&common.join("packed-refs"), 64 << 20).ok()?;
+    packed.lines().find_map(|line| Some(line.strip_suffix(name)?.trim().to_owned()))
+}
+
 /// The pattern that means exactly this path.
 fn escaped(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
@@ -42,16 +100,21 @@ fn escaped(path: &str) -> String {
     out
 }
 
-/// The folder that holds `info/exclude`: of the main work tree, also for a linked one.
-fn git_folder(top: &Path) -> Option<PathBuf> {
+/// The git folder of a work tree, also of a linked one.
+fn work_tree_folder(top: &Path) -> Option<PathBuf> {
     let dot_git = top.join(".git");
-    let folder = match dot_git.is_dir() {
-        true => dot_git,
+    match dot_git.is_dir() {
+        true => Some(dot_git),
         false => {
             let text = load::text(&dot_git, 4096).ok()?;
-            top.join(text.strip_prefix("gitdir:")?.trim())
+            Some(top.join(text.strip_prefix("gitdir:")?.trim()))
         }
-    };
+    }
+}
+
+/// The folder that holds `info/exclude`: of the main work tree, also for a linked one.
+fn git_folder(top: &Path) -> Option<PathBuf> {
+    let folder = work_tree_folder(top)?;
     let common = match load::text(&folder.join("commondir"), 4096) {
         Ok(text) => folder.join(text.trim()),
         _ => folder,

@@ -40,6 +40,15 @@ pub struct Guard {
 struct Seen {
     look: Look,
     bytes: Vec<u8>,
+    digest: blake3::Hasher,
+}
+
+impl Seen {
+    fn new(look: Look, bytes: Vec<u8>) -> Seen {
+        let mut digest = blake3::Hasher::new();
+        digest.update(&bytes);
+        Seen { look, bytes, digest }
+    }
 }
 
 /// What a look tells without reading.
@@ -124,13 +133,23 @@ impl Guard {
         Ok(())
     }
 
+    /// What differs from digests that were taken earlier: the new ones, empty for what is gone.
+    pub fn differing(&self, earlier: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let now = self.seen.iter().filter_map(|(name, seen)| {
+            let digest = seen.digest.finalize().to_hex()[..16].to_owned();
+            (earlier.get(name) != Some(&digest)).then(|| (name.clone(), digest))
+        });
+        let gone = earlier.keys().filter(|name| !self.seen.contains_key(*name));
+        now.chain(gone.map(|name| (name.clone(), String::new()))).collect()
+    }
+
     /// Baton itself wrote or removed this file.
     pub fn own(&mut self, name: &str) -> Result<(), Error> {
         let path = self.root.join(name);
         match Look::at(&path) {
             Ok(look) => {
                 let bytes = load::bytes(&path, MAX_BYTES)?;
-                self.seen.insert(name.to_owned(), Seen { look, bytes });
+                self.seen.insert(name.to_owned(), Seen::new(look, bytes));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => drop(self.seen.remove(name)),
             Err(source) => return Err(Error::Io { path, source }),
@@ -145,6 +164,7 @@ impl Guard {
         match self.seen.get_mut(name) {
             Some(seen) if seen.bytes.len() as u64 == at => {
                 seen.bytes.extend_from_slice(text);
+                seen.digest.update(text);
                 seen.look = look;
                 Ok(())
             }
@@ -174,7 +194,7 @@ impl Guard {
             };
             let is_file = fs::symlink_metadata(&path).is_ok_and(|now| now.is_file());
             if old.is_none_or(|old| old.bytes != bytes || !is_file) {
-                changes.push((name.clone(), Some(Seen { look, bytes })));
+                changes.push((name.clone(), Some(Seen::new(look, bytes))));
             }
         }
         let gone = self.seen.keys().filter(|name| !names.contains(*name));

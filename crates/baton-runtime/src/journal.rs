@@ -419,6 +419,8 @@ fn nothing_started() -> baton_core::event::RunStarted {
             tokens: None,
             cost: None,
             stage_seconds: 0,
+            stage_tokens: None,
+            stage_cost: None,
         },
         newest: Vec::new(),
         entry: baton_core::event::HistoryText::new(String::new()),

@@ -5,6 +5,8 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
 
 use crate::load;
 
@@ -14,6 +16,15 @@ pub enum Error {
     Held { by: String },
     #[error("cannot lock {}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+/// How often a holder shows that it lives.
+pub const BEAT: Duration = Duration::from_secs(2);
+
+/// Beats as long as it is kept.
+#[derive(Debug)]
+pub struct Heart {
+    _alive: mpsc::Sender<()>,
 }
 
 /// Held as long as it lives.
@@ -55,6 +66,24 @@ impl Lock {
             .and_then(|()| file.write_all(text.as_bytes()))
             .map_err(io)?;
         Ok(Lock { file, path: path.to_owned() })
+    }
+
+    /// Shows that its holder lives, by the time of the lock file: every two seconds, as long as the
+    /// answer is kept.
+    pub fn beating(&self) -> Option<Heart> {
+        let file = self.file.try_clone().ok()?;
+        let (sender, receiver) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            while receiver.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _ = file.set_modified(SystemTime::now());
+            }
+        });
+        Some(Heart { _alive: sender })
+    }
+
+    /// When the holder of a lock was last alive.
+    pub fn last_beat(path: &Path) -> Option<SystemTime> {
+        std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
     }
 
     /// Whether the lock that is held is still the one that others would ask for.

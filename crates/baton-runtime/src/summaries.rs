@@ -58,6 +58,8 @@ pub struct Summaries {
     /// The file cannot be gone on with: it is written anew.
     is_damaged: bool,
     pub counts: Counts,
+    /// Whose reports were asked for since somebody last took this, and whether the cache had them.
+    pub asked: Vec<(AgentName, bool)>,
 }
 
 /// What is known of one report.
@@ -150,6 +152,7 @@ impl Summaries {
             pending: Vec::new(),
             is_damaged: false,
             counts: Counts::default(),
+            asked: Vec::new(),
         };
         if mode == Mode::Off {
             return all;
@@ -178,6 +181,7 @@ impl Summaries {
             && let Some(summary) = entry.read(path, &self.rules)
         {
             self.counts.hits += 1;
+            self.asked.push((agent.clone(), true));
             return Ok(summary);
         }
         let bytes = head_of(&file)?;
@@ -186,6 +190,7 @@ impl Summaries {
             && let Some(mut summary) = entry.read(path, &self.rules)
         {
             self.counts.hits += 1;
+            self.asked.push((agent.clone(), true));
             summary.timestamp = Some(look.timestamp());
             // Written again only where that will save the next look at the content.
             if look.is_settled() {
@@ -196,6 +201,7 @@ impl Summaries {
         }
         let summary = Summary::of(&bytes, agent, policy, Some(look.timestamp()));
         self.counts.extracted += 1;
+        self.asked.push((agent.clone(), false));
         self.counts.failures += u64::from(summary.is_failure());
         let key = key_of(path, &summary);
         self.remember(path, key, look, hash, &summary);

@@ -61,8 +61,15 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
     session.say("The tests, the gates and the changes to the files are real.\n");
     session.executors = Executors::new(Box::new(Agent::new(preset, &place.environment)));
     session.signals()?;
-    let limits =
-        Limits { iterations: 10, seconds: None, tokens: None, cost: None, stage_seconds: 120 };
+    let limits = Limits {
+        iterations: 10,
+        seconds: None,
+        tokens: None,
+        cost: None,
+        stage_seconds: 120,
+        stage_tokens: None,
+        stage_cost: None,
+    };
     let start = Instant::now();
     let mut reply = session.go(|around| Drive::start(around, TASK, limits))?;
     let shown = |path: PathBuf| path.display().to_string();

@@ -1,6 +1,8 @@
 //! `baton run|resume|answer|stop`
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_core::config::Config;
 use baton_core::decision::Question;
@@ -8,7 +10,7 @@ use baton_core::event::{Limits, Stop};
 use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
 use baton_core::workflow::{Phase, State};
 use baton_runtime::board::{Board, NewBoard};
-use baton_runtime::drive::{self, Around, Control, Drive, End, Notice};
+use baton_runtime::drive::{self, Around, Control, Drive, Edits, End, Notice};
 use baton_runtime::executor::{self, Agent, Executor, Executors, PRESETS, Plain};
 use baton_runtime::lock::{self, Lock};
 use baton_runtime::model::cassette::Tape;
@@ -19,7 +21,7 @@ use baton_runtime::{builtin, git, load, trust};
 use serde_json::json;
 
 use super::{Outcome, Place};
-use crate::args::{AnswerArgs, BudgetArgs, HowArgs, ProviderArgs, RunArgs, StopArgs};
+use crate::args::{AnswerArgs, BudgetArgs, EditsArg, HowArgs, ProviderArgs, RunArgs, StopArgs};
 use crate::progress::Progress;
 use crate::reply::{DAMAGED, Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
 
@@ -37,6 +39,11 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let board = board_for(place, args)?;
     let limits = limits(&board.config, &args.budget, None);
     let mut session = Session::with(place, &board, executors)?;
+    if let Some(dirty) = git::dirty(&drive::project_of(&board.root), &place.environment) {
+        session.say(&format!(
+            "the work tree has {dirty} changes that are not committed; they are part of the snapshots, and `baton diff` does not show them"
+        ));
+    }
     session.go(|around| Drive::start(around, &task, limits))
 }
 
@@ -50,7 +57,26 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     let before = drive::look(&board, &run).map_err(failed)?;
     let limits = limits(&board.config, &args.budget, Some(before.limits));
     let mut session = Session::open(place, &board, &args.how)?;
-    session.go(|around| Drive::resume(around, Some(limits)))
+    let mut edits = args.edits.map(|edits| match edits {
+        EditsArg::Keep => Edits::Keep,
+        EditsArg::Discard => Edits::Discard,
+    });
+    loop {
+        let gone = session.go(|around| {
+            let mut drive = Drive::resume(around, Some(limits))?;
+            drive.set_edits(edits);
+            Ok(drive)
+        });
+        match gone {
+            Err(failure) if failure.code == WAITING && edits.is_none() && is_asked(place) => {
+                match asked_edits(&failure.message) {
+                    Some(chosen) => edits = Some(chosen),
+                    None => return Err(failure),
+                }
+            }
+            other => return other,
+        }
+    }
 }
 
 pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
@@ -72,6 +98,16 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
             return Err(failed(drive::Error::NoOption { option, known }));
         }
         _ => return Err(failed(drive::Error::NoQuestion)),
+    }
+    let asked_seq = match drive::look(&board, &run).map_err(failed)?.phase {
+        Phase::Waiting { asked_seq, .. } => Some(asked_seq),
+        _ => None,
+    };
+    if let (Some(wanted), Some(open)) = (args.question, asked_seq)
+        && wanted != open
+    {
+        let message = format!("question {wanted} is not open; question {open} is");
+        return Err(Failure::new(USAGE, message).hint("`baton status` shows it"));
     }
     let mut session = Session::open(place, &board, &args.how)?;
     let comment = args.comment.clone().unwrap_or_default();
@@ -148,14 +184,9 @@ fn limits(config: &Config, budget: &BudgetArgs, old: Option<Limits>) -> Limits {
     let own = &config.limits;
     let configured = |value: Option<u64>| value.filter(|_| old.is_none());
     let dollars = budget.budget_dollars.or(own.dollars.filter(|_| old.is_none()));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a budget is positive and far below 2^53 nano-dollars"
-    )]
-    let cost = dollars
-        .filter(|dollars| dollars.is_finite() && *dollars >= 0.0)
-        .map(|dollars| (dollars * 1e9) as u64);
+    let cost = dollars.and_then(nano_dollars);
+    let stage_tokens = budget.stage_tokens.or(configured(own.stage_tokens)).map(Tokens);
+    let stage_dollars = budget.stage_dollars.or(own.stage_dollars.filter(|_| old.is_none()));
     let minutes = budget.budget_minutes.or(own.minutes.filter(|_| old.is_none()));
     Limits {
         iterations: budget
@@ -170,7 +201,18 @@ fn limits(config: &Config, budget: &BudgetArgs, old: Option<Limits>) -> Limits {
             .or(old.and_then(|old| old.tokens)),
         cost: cost.or(old.and_then(|old| old.cost)),
         stage_seconds: u64::from(own.stage_minutes) * 60,
+        stage_tokens: stage_tokens.or(old.and_then(|old| old.stage_tokens)),
+        stage_cost: stage_dollars.and_then(nano_dollars).or(old.and_then(|old| old.stage_cost)),
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a budget is positive and far below 2^53 nano-dollars"
+)]
+fn nano_dollars(dollars: f64) -> Option<u64> {
+    (dollars.is_finite() && dollars >= 0.0).then_some((dollars * 1e9) as u64)
 }
 
 /// The window of the model that gets a stage's prompt.
@@ -182,6 +224,8 @@ pub(super) struct Session<'a> {
     board: &'a Board,
     pub(super) executors: Executors,
     control: Control,
+    /// A question stands at the terminal, and nothing else goes on.
+    asking: Arc<AtomicBool>,
     progress: Progress,
     windows: Windows,
 }
@@ -220,6 +264,7 @@ impl<'a> Session<'a> {
             board,
             executors: Executors::new(Box::new(Nobody)),
             control: Control::default(),
+            asking: Arc::default(),
             progress: Progress::new(place.json, agents),
             windows: Box::new(|_| None),
         }
@@ -248,14 +293,14 @@ impl<'a> Session<'a> {
 
     /// From here on signals park the run.
     pub(super) fn signals(&self) -> Result<(), Failure> {
-        signals(&self.control)
+        signals(&self.control, &self.asking)
     }
 
     pub(super) fn go(
         &mut self,
         begin: impl FnOnce(Around<'_>) -> Result<Drive<'_>, drive::Error>,
     ) -> Outcome {
-        let json = self.place.json;
+        let (is_asked, asking) = (is_asked(self.place), self.asking.clone());
         let mut drive = begin(self.around()).map_err(failed)?;
         loop {
             let end = drive.run().map_err(failed)?;
@@ -263,13 +308,35 @@ impl<'a> Session<'a> {
                 (End::Waiting, Phase::Waiting { question, .. }) => question.clone(),
                 _ => return Ok(ended(&end, drive.state())),
             };
-            let is_asked =
-                !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-            match is_asked.then(|| ask(&question)).flatten() {
+            asking.store(true, Ordering::SeqCst);
+            let answer = is_asked.then(|| ask(&question)).flatten();
+            asking.store(false, Ordering::SeqCst);
+            match answer {
                 Some((option, comment)) => drive.answer(&option, &comment).map_err(failed)?,
                 None => return Ok(ended(&end, drive.state())),
             }
         }
+    }
+}
+
+/// Whether there is a person to ask at the terminal.
+fn is_asked(place: &Place) -> bool {
+    !place.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+fn asked_edits(message: &str) -> Option<Edits> {
+    let mut err = std::io::stderr();
+    let _ = writeln!(err, "\n{}", baton_core::text::escaped(message));
+    let _ =
+        writeln!(err, "  keep: the project stays as it is, with what the stage had done so far");
+    let _ = writeln!(err, "  discard: it goes back; what is there now is kept as a snapshot");
+    let _ = write!(err, "keep or discard; empty to leave it for now: ");
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).ok()?;
+    match line.trim() {
+        "keep" => Some(Edits::Keep),
+        "discard" => Some(Edits::Discard),
+        _ => None,
     }
 }
 
@@ -341,13 +408,18 @@ fn ended(end: &End, state: &State) -> Reply {
         }
         End::Waiting => {
             let question = match &state.phase {
-                Phase::Waiting { question, .. } => {
+                Phase::Waiting { question, asked_seq, .. } => {
                     let options: Vec<String> = question
                         .options
                         .iter()
                         .map(|option| format!("  {}: {}", option.option_id, option.description))
                         .collect();
-                    format!("{}\n{}\n{}\n", question.title, question.text, options.join("\n"))
+                    format!(
+                        "question {asked_seq}: {}\n{}\n{}\n",
+                        question.title,
+                        question.text,
+                        options.join("\n")
+                    )
                 }
                 _ => String::new(),
             };
@@ -387,6 +459,9 @@ pub(super) fn failed(error: drive::Error) -> Failure {
         drive::Error::NothingToResume => {
             Failure::new(USAGE, message).hint("`baton run \"task\"` begins one")
         }
+        drive::Error::EditedSince { .. } => Failure::new(WAITING, message).hint(
+            "`baton resume --edits keep` or `--edits discard` (what is there now is kept as a snapshot)",
+        ),
         drive::Error::AlreadyFinished(_)
         | drive::Error::NoQuestion
         | drive::Error::NoOption { .. } => Failure::new(USAGE, message),
@@ -545,15 +620,20 @@ pub(super) fn windows(place: &Place, board: &Board) -> Windows {
 }
 
 /// Once: finish the step's record and park. Twice: leave now.
-fn signals(control: &Control) -> Result<(), Failure> {
+fn signals(control: &Control, asking: &Arc<AtomicBool>) -> Result<(), Failure> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
     let mut signals = signals
         .map_err(|error| Failure::new(INTERNAL, format!("cannot watch for signals: {error}")))?;
-    let control = control.clone();
+    let (control, asking) = (control.clone(), asking.clone());
     std::thread::spawn(move || {
         for (count, _) in signals.forever().enumerate() {
             match count {
+                // All is written down; the question stays open.
+                _ if asking.load(Ordering::SeqCst) => {
+                    let _ = writeln!(std::io::stderr(), "\nleft open; `baton answer` goes on");
+                    std::process::exit(i32::from(WAITING));
+                }
                 0 => {
                     control.park();
                     let _ = writeln!(

@@ -36,9 +36,10 @@ pub(super) fn status(place: &Place) -> Outcome {
         }
         other => other.map_err(failed)?,
     };
-    let prompts: Vec<u64> = records(&board, &run)?.iter().filter_map(main_prompt).collect();
+    let all = records(&board, &run)?;
+    let prompts: Vec<u64> = all.iter().filter_map(main_prompt).collect();
     let largest = prompts.iter().copied().max().unwrap_or(0);
-    let alarms = view::alarms(&state.totals, largest, view::CacheFigures::default());
+    let alarms = view::alarms(&state.totals, largest, view::cache_figures(&all));
     let standing = match Lock::holder(&drive::lock_path(&board)) {
         Some(holder) => format!("goes on in {holder}"),
         None => view::standing(&state),
@@ -52,6 +53,11 @@ pub(super) fn status(place: &Place) -> Outcome {
     rows.push(vec![
         "MAIN's prompt".to_owned(),
         format!("{mean} bytes in the mean, {largest} at most"),
+    ]);
+    let cache = view::cache_figures(&all);
+    rows.push(vec![
+        "summaries".to_owned(),
+        format!("{} from the cache, {} made", cache.hits, cache.extracted),
     ]);
     let mut out = table(&rows);
     for alarm in &alarms {
@@ -148,15 +154,17 @@ pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
         let mut out = String::new();
         for record in &all[shown.min(all.len())..] {
             let line = teller.line(record);
-            let line = match args.lines {
-                true => view::log_line(record, teller.iteration()),
-                false => line,
+            let lines = match args.lines {
+                true => view::log_lines(record, teller.iteration()),
+                false => line.into_iter().collect(),
             };
-            let line = line.map(|line| format!("{}  {line}\n", record.time));
-            match place.json {
-                true => out
-                    .push_str(&format!("{}\n", serde_json::to_string(record).unwrap_or_default())),
-                false => out.push_str(&line.unwrap_or_default()),
+            if place.json {
+                let record = serde_json::to_string(record).unwrap_or_default();
+                out.push_str(&format!("{record}\n"));
+                continue;
+            }
+            for line in lines {
+                out.push_str(&format!("{}  {line}\n", record.time));
             }
         }
         shown = all.len();
@@ -246,7 +254,7 @@ pub(super) fn diff(place: &Place, iteration: Option<u32>) -> Outcome {
     Ok(Reply::new(out.clone(), json!({ "ok": true, "files": names, "diff": out })))
 }
 
-pub(super) fn undo(place: &Place, iteration: u32) -> Outcome {
+pub(super) fn undo(place: &Place, iteration: Option<u32>, snapshot: Option<&str>) -> Outcome {
     let board = place.board()?;
     let run = run_named(&board, None)?;
     if let Some(holder) = Lock::holder(&drive::lock_path(&board)) {
@@ -254,20 +262,32 @@ pub(super) fn undo(place: &Place, iteration: u32) -> Outcome {
             Failure::new(HELD, format!("the run goes on in {holder}")).hint("`baton stop` first")
         );
     }
-    let all = records(&board, &run)?;
-    let Some((before, _)) = span(&all, Some(iteration)) else {
-        return Err(Failure::new(USAGE, format!("no stage of iteration {iteration} could write"))
-            .hint("`baton log` shows the iterations"));
+    let (before, what) = match (snapshot, iteration) {
+        (Some(id), _) if !id.chars().all(|c| c.is_ascii_hexdigit()) => {
+            let message = format!("`{}` is no name of a snapshot", text::shown(id, 40));
+            return Err(Failure::new(USAGE, message).hint("32 hexadecimal digits, as Baton said"));
+        }
+        (Some(id), _) => (id.to_owned(), format!("in snapshot {id}")),
+        (None, iteration) => {
+            let iteration = iteration.unwrap_or(1);
+            let Some((before, _)) = span(&records(&board, &run)?, Some(iteration)) else {
+                let message = format!("no stage of iteration {iteration} could write");
+                return Err(Failure::new(USAGE, message).hint("`baton log` shows the iterations"));
+            };
+            (before, format!("before iteration {iteration}"))
+        }
     };
     let mut snapshots =
         Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
     let snapshot_failed =
         |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
+    // A name that is wrong must not cost anything.
+    snapshots.manifest(&before).map_err(snapshot_failed)?;
     // What is there now can be had back.
     let kept = snapshots.take().map_err(snapshot_failed)?;
     let files = snapshots.restore(&before).map_err(snapshot_failed)?;
     let text = format!(
-        "{} files are as they were before iteration {iteration}; what was there is kept as snapshot {kept}\nfiles that git ignores are not covered\n",
+        "{} files are as they were {what}; what was there is kept as snapshot {kept} (`baton undo --snapshot {kept}`)\nfiles that git ignores are not covered\n",
         files.len()
     );
     Ok(Reply::new(text, json!({ "ok": true, "files": files, "kept": kept })))

@@ -158,7 +158,8 @@ impl Section {
             (Level::Whole, Whole::NotRead) => short(Level::Evidence),
             (level, Whole::Text(_) | Whole::NotRead) => short(level),
         };
-        let mut section = Section::fenced(&report_name(agent), &title, &body, why).from(path);
+        let mut section =
+            Section::fenced(&report_name(agent.as_str()), &title, &body, why).from(path);
         section.level = Some(level);
         section.cut = cut.or(section.cut);
         section
@@ -170,11 +171,11 @@ impl Section {
 
     pub(super) fn no_report(agent: &AgentName) -> Section {
         let text = format!("# Report of {agent}\n(no report)\n\n");
-        Section::new(&report_name(agent), text, "it has not reported")
+        Section::new(&report_name(agent.as_str()), text, "it has not reported")
     }
 
     pub(super) fn is_report_of(&self, agent: &AgentName) -> bool {
-        self.level.is_some() && self.name == report_name(agent)
+        self.level.is_some() && self.name == report_name(agent.as_str())
     }
 
     pub(super) fn plan_counts(
@@ -269,7 +270,7 @@ impl Section {
     }
 }
 
-fn report_name(agent: &AgentName) -> String {
+pub(crate) fn report_name(agent: &str) -> String {
     format!("report of {agent}")
 }
 

@@ -49,6 +49,19 @@ impl State {
         self.limits.seconds.map_or(u64::MAX, |most| most.saturating_sub(used).max(1))
     }
 
+    /// What a stage may use of tokens: its own budget, or what is left of the run's.
+    pub fn tokens_left(&self) -> Option<u64> {
+        let left = self.limits.tokens.map(|most| most.0.saturating_sub(self.totals.tokens));
+        let own = self.limits.stage_tokens.map(|most| most.0);
+        left.into_iter().chain(own).min()
+    }
+
+    /// The same of cost, in nano-dollars.
+    pub fn cost_left(&self) -> Option<u64> {
+        let left = self.limits.cost.map(|most| most.saturating_sub(self.totals.cost));
+        left.into_iter().chain(self.limits.stage_cost).min()
+    }
+
     /// Before any stage.
     pub(super) fn over_budget(&self) -> Option<Stop> {
         self.would_exceed(0)
@@ -60,6 +73,12 @@ impl State {
         let over = |what: &str, used: u64, most: u64| {
             Some(Stop::Limit(format!("the budget of {what} is used up: {used} of {most}")))
         };
+        if let Some(most) = limits.stage_tokens.filter(|most| prompt_tokens > most.0) {
+            let why = format!(
+                "a prompt of {prompt_tokens} tokens would exceed the budget of a stage: {most}"
+            );
+            return Some(Stop::Limit(why));
+        }
         match limits.seconds {
             Some(most) if totals.milliseconds / 1_000 >= most => {
                 return over("seconds", totals.milliseconds / 1_000, most);

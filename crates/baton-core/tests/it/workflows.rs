@@ -30,7 +30,15 @@ struct Run<'a> {
 }
 
 fn limits() -> Limits {
-    Limits { iterations: 50, seconds: None, tokens: None, cost: None, stage_seconds: 3_600 }
+    Limits {
+        iterations: 50,
+        seconds: None,
+        tokens: None,
+        cost: None,
+        stage_seconds: 3_600,
+        stage_tokens: None,
+        stage_cost: None,
+    }
 }
 
 fn start(limits: Limits) -> RunStarted {
@@ -97,7 +105,13 @@ impl<'a> Run<'a> {
             }
             other => panic!("no stage is due: {other:?}"),
         };
-        let started = StageStarted { stage: stage.clone(), attempt, snapshot: None, ledger: None };
+        let started = StageStarted {
+            stage: stage.clone(),
+            attempt,
+            snapshot: None,
+            ledger: None,
+            board: Default::default(),
+        };
         self.take(Event::StageStarted(Box::new(started)));
         let spent =
             Spent { milliseconds: 5_000, tokens: Some(Tokens(100)), cached: None, cost: Some(7) };
@@ -552,7 +566,13 @@ fn stage(run: &mut Run<'_>, answer: Option<&str>) {
     else {
         panic!("{:?}", run.next());
     };
-    let started = StageStarted { stage: stage.clone(), attempt, snapshot: None, ledger: None };
+    let started = StageStarted {
+        stage: stage.clone(),
+        attempt,
+        snapshot: None,
+        ledger: None,
+        board: Default::default(),
+    };
     run.take(Event::StageStarted(Box::new(started)));
     if let Some(answer) = answer {
         let spent = Spent { milliseconds: 1, tokens: Some(Tokens(1)), cached: None, cost: Some(1) };
@@ -609,7 +629,13 @@ fn in_every_phase<'a>(pack: &'a Pack, config: &'a Config) -> Vec<(&'static str, 
     let mut run = new();
     run.decides("DEV", "");
     let Do::RunAgent { stage: id, attempt, .. } = run.next() else { panic!() };
-    let started = StageStarted { stage: id.clone(), attempt, snapshot: None, ledger: None };
+    let started = StageStarted {
+        stage: id.clone(),
+        attempt,
+        snapshot: None,
+        ledger: None,
+        board: Default::default(),
+    };
     run.take(Event::StageStarted(Box::new(started)));
     let result = StageResult::Failed("x".to_owned());
     let ended = StageEnded {
@@ -764,6 +790,7 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
             attempt,
             snapshot: None,
             ledger: None,
+            board: Default::default(),
         })),
         1 => Event::StageEnded(Box::new(StageEnded {
             stage,

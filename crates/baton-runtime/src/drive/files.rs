@@ -1,6 +1,8 @@
 //! The files that an event means. Each can be made again: what is there already is left as it is, and
 //! what a crash cut off is finished.
 
+use std::collections::BTreeMap;
+
 use baton_core::event::{Event, Record, ReportFacts};
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
 use baton_core::policy::Subloop;
@@ -15,10 +17,32 @@ use crate::load;
 use crate::store::Disk;
 
 const SUBLOOP_STATE: &str = "state/subloop_state.json";
+const SUBLOOP_LOCK: &str = "state/subloop.lock";
 const QUESTION: &str = "state/question.json";
+/// How the last process left the blackboard; only to name what changed since.
+const LEFT: &str = "cache/left.json";
+
+/// Digests of the blackboard's files when a process left a run in order.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(super) struct Left {
+    pub(super) seq: u64,
+    pub(super) board: BTreeMap<String, String>,
+}
+
+pub(super) fn leave(board: &Board, left: &Left) {
+    // Without it, an edit is adopted all the same, and only not named.
+    let text = serde_json::to_string(left).unwrap_or_default();
+    let _ = crate::store::write_new(&board.root.join(LEFT), text.as_bytes());
+}
+
+/// What was left behind the record of this number.
+pub(super) fn left(board: &Board, seq: u64) -> Option<Left> {
+    let text = load::text(&board.root.join(LEFT), load::SMALL).ok()?;
+    serde_json::from_str(&text).ok().filter(|left: &Left| left.seq == seq)
+}
 
 /// The account of a prompt for the journal: what cannot be told from the rules.
-pub(super) fn ledger(prompt: &Prompt) -> serde_json::Value {
+pub(super) fn ledger(prompt: &Prompt, asked: &[(AgentName, bool)]) -> serde_json::Value {
     let sections = prompt.sections.iter().map(|section| {
         let mut row = json!([section.name, section.level, section.tokens]);
         if let (Some(cut), Some(row)) = (&section.cut, row.as_array_mut()) {
@@ -28,12 +52,12 @@ pub(super) fn ledger(prompt: &Prompt) -> serde_json::Value {
     });
     let bytes: usize = prompt.sections.iter().map(|section| section.bytes).sum();
     let sections: Vec<serde_json::Value> = sections.collect();
-    json!({ "tokens": prompt.tokens(), "bytes": bytes, "limit": prompt.limit, "sections": sections, "steps": prompt.steps })
+    json!({ "tokens": prompt.tokens(), "bytes": bytes, "limit": prompt.limit, "sections": sections, "steps": prompt.steps, "summaries": asked })
 }
 
 /// Nothing of a run that was given up may be taken for the next one's.
 pub(super) fn clear_away(board: &Board, disk: &Disk) -> Result<(), Error> {
-    for name in [SUBLOOP_STATE, QUESTION] {
+    for name in [SUBLOOP_STATE, SUBLOOP_LOCK, QUESTION] {
         disk.remove(&board.root.join(name))?;
     }
     if let Some(subloop) = &board.pack.policy.subloop {
@@ -107,7 +131,10 @@ impl Drive<'_> {
             Event::GateEnded { passed: false, command, output, .. } => {
                 self.overturned(command, output)
             }
-            Event::SubloopEntered { reason } => self.subloop_state(1, reason),
+            Event::SubloopEntered { reason } => {
+                self.lock_subloop()?;
+                self.subloop_state(1, reason)
+            }
             Event::SubloopEnded(_) => self.subloop_left(),
             Event::Asked { question, by } => {
                 let text = json!({ "question": question, "by": by, "asked_seq": record.seq });
@@ -131,6 +158,13 @@ impl Drive<'_> {
             | Event::Abandoned
             | Event::Stopped { .. } => Ok(()),
         }
+    }
+
+    pub(super) fn lock_subloop(&mut self) -> Result<(), Error> {
+        let who = format!("run {}, iteration {}", self.state.run.as_str(), self.state.iteration);
+        let path = self.around.board.root.join(SUBLOOP_LOCK);
+        self.subloop_lock = Some(crate::lock::Lock::take(&path, &who)?);
+        Ok(())
     }
 
     /// The plan after a decision. A plan that is neither the old nor the new one was edited by a
@@ -264,7 +298,11 @@ impl Drive<'_> {
                 self.remove(&name)?;
             }
         }
-        self.remove(SUBLOOP_STATE)
+        self.remove(SUBLOOP_STATE)?;
+        // Nobody may find it unlocked and ours: the name goes first.
+        self.around.disk.remove(&self.around.board.root.join(SUBLOOP_LOCK))?;
+        self.subloop_lock = None;
+        Ok(())
     }
 
     /// Puts an entry into the history, where it is not there already.

@@ -35,7 +35,15 @@ pub(crate) fn open(folder: &Path) -> Board {
 }
 
 pub(crate) fn limits() -> Limits {
-    Limits { iterations: 20, seconds: None, tokens: None, cost: None, stage_seconds: 60 }
+    Limits {
+        iterations: 20,
+        seconds: None,
+        tokens: None,
+        cost: None,
+        stage_seconds: 60,
+        stage_tokens: None,
+        stage_cost: None,
+    }
 }
 
 /// What each stage answers.
