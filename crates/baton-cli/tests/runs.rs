@@ -206,6 +206,8 @@ fn a_question_parks_the_run_until_it_is_answered() {
             .contains("there is no option `c`")
     );
     place.expect(&RESUME, 10);
+    let said = place.expect(&["answer", "b", "--question", "3", "--executor", "script"], 2);
+    assert!(said.contains("question 3 is not open; question "), "{said}");
     place.expect(&["answer", "b", "--comment", "按 B 来", "--executor", "script"], 0);
     assert!(
         place.history().contains("user_choice: b\nuser_comment: 按 B 来"),
@@ -275,8 +277,11 @@ fn an_agent_that_touches_the_blackboard_is_stopped_and_its_change_undone() {
     let context = "project/.baton/memory/global_context.md";
     place.write(context, "Goal: 新的目标\n");
     fs::remove_file(place.path("play/2-MAIN.sh")).unwrap();
-    place.expect(&RESUME, 0);
+    let said = place.expect(&RESUME, 0);
+    assert!(said.contains("changed by a person and adopted: memory/global_context.md"), "{said}");
     assert!(place.read(context).contains("新的目标"));
+    let log = place.expect(&["log"], 0);
+    assert!(log.contains("adopted: memory/global_context.md"), "{log}");
 }
 
 #[test]
@@ -650,4 +655,119 @@ fn the_demo_runs_a_whole_job_without_key_or_network() {
     );
     assert!(start.elapsed() < Duration::from_secs(120));
     assert!(place.expect(&["demo", folder.to_str().unwrap()], 2).contains("is not empty"));
+}
+
+#[test]
+fn edits_since_an_interrupted_stage_are_asked_about_and_never_lost() {
+    for (choice, expected) in
+        [("keep", "by hand\n// safe\n"), ("discard", "fn add() {}\n// safe\n")]
+    {
+        let place = Place::new();
+        place.write(
+            "play/1-DEV.sh",
+            "[ $BATON_ATTEMPT = 1 ] && { echo half > src/lib.rs; touch ../reached; sleep 30; }\necho '// safe' >> src/lib.rs\n",
+        );
+        let mut child = place.begin();
+        place.wait_for("the agent", || place.path("reached").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // A person, some time later.
+        place.write("project/src/lib.rs", "by hand\n");
+        let later = std::time::SystemTime::now() + Duration::from_secs(60);
+        let file = fs::File::options().write(true).open(place.path("project/src/lib.rs")).unwrap();
+        file.set_modified(later).unwrap();
+        let said = place.expect(&RESUME, 10);
+        assert!(said.contains("somebody edited files") && said.contains("src/lib.rs"), "{said}");
+        assert!(said.contains("--edits keep"), "{said}");
+        assert_eq!(place.read("project/src/lib.rs"), "by hand\n", "nothing is done unasked");
+        let said = place.expect(&["resume", "--executor", "script", "--edits", choice], 0);
+        assert_eq!(place.read("project/src/lib.rs"), expected, "{choice}");
+        if choice == "discard" {
+            let id = said.split("kept as snapshot ").nth(1).unwrap().split_whitespace().next();
+            place.expect(&["undo", "--snapshot", id.unwrap()], 0);
+            assert_eq!(place.read("project/src/lib.rs"), "by hand\n");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_is_brought_back_by_its_name_alone() {
+    let place = Place::new();
+    place.expect(&RUN, 0);
+    for wrong in ["../../etc", "zz", ""] {
+        let said =
+            place.expect(&["undo", "--snapshot", wrong], if wrong.is_empty() { 1 } else { 2 });
+        assert!(said.contains("snapshot"), "{said}");
+    }
+    assert!(place.expect(&["undo", "--snapshot", "00ff"], 1).contains("is not there"));
+    assert!(place.expect(&["undo"], 2).contains("ITERATION"));
+}
+
+#[test]
+fn a_sub_loop_shows_its_state_and_its_lock_while_it_runs_and_leaves_its_lines() {
+    let place = Place::new();
+    place.play("1-MAIN", &decision("TEST", PLAN));
+    place.play("1-TEST", &report(1, "FAIL", "[impl] overflow in add()"));
+    place.play("1-DEV-1", &report(1, "PASS", "none"));
+    place.play("1-TEST-1", &report(1, "PASS", "none"));
+    place.write(
+        "play/1-DEV-1.sh",
+        "cp .baton/state/subloop_state.json .baton/state/subloop.lock ../; flock -n .baton/state/subloop.lock true || touch ../was-held\n",
+    );
+    place.expect(&RUN, 0);
+    let state = place.read("subloop_state.json");
+    for key in ["active", "sub_iteration", "test_report", "dev_report", "entry_reason"] {
+        assert!(state.contains(&format!("\"{key}\"")), "{state}");
+    }
+    assert!(place.read("subloop.lock").starts_with("process "));
+    assert!(place.path("was-held").exists());
+    assert!(!place.path("project/.baton/state/subloop.lock").exists());
+    assert!(!place.path("project/.baton/state/subloop_state.json").exists());
+    let lines = place.expect(&["log", "--lines"], 0);
+    for line in [
+        "orchestrator: subloop_enter iter=1 reason=[impl] overflow in add()",
+        "orchestrator: subloop_exit iter=1 sub_iter=1 success=true",
+        "orchestrator: summary_extract agent=TEST level=1 cache_hit=false",
+        "orchestrator: prompt_size stage=MAIN size=",
+    ] {
+        assert!(lines.contains(line), "{line}: {lines}");
+    }
+    let status = place.expect(&["status"], 0);
+    assert!(status.contains("from the cache"), "{status}");
+}
+
+#[test]
+fn a_dirty_work_tree_is_said_and_nothing_of_its_git_configuration_runs() {
+    let place = Place::new();
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(args).current_dir(place.path("project")).env("HOME", place.path("home"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "src"]);
+    git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"]);
+    let canary = place.path("canary");
+    let touch = format!("touch {}", canary.display());
+    for key in
+        ["core.fsmonitor", "filter.x.clean", "filter.x.smudge", "core.pager", "diff.external"]
+    {
+        git(&["config", key, &touch]);
+    }
+    place.write("project/.gitattributes", "* filter=x\n");
+    place.write("project/src/lib.rs", "fn add() {} // changed\n");
+    let said = place.expect(&RUN, 0);
+    assert!(said.contains("the work tree has 2 changes that are not committed"), "{said}");
+    assert!(!canary.exists(), "a helper of the project's git configuration ran");
+}
+
+#[test]
+fn a_stage_that_would_exceed_its_own_budget_does_not_start() {
+    let place = Place::new();
+    let mut args = RUN.to_vec();
+    args.extend(["--stage-tokens", "50"]);
+    let said = place.expect(&args, 4);
+    assert!(said.contains("would exceed the budget of a stage: 50"), "{said}");
+    assert!(!place.path("calls").exists(), "nobody was called");
 }

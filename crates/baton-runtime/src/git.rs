@@ -47,6 +47,7 @@ pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {
     let copy = |name: &str, bytes: &[u8]| store::write(&folder.path().join(name), bytes).ok();
     copy("HEAD", format!("{}\n", head(&own, &common)?).as_bytes())?;
     fs::create_dir(folder.path().join("refs")).ok()?;
+    fs::create_dir(folder.path().join("info")).ok()?;
     copy("index", &load::bytes(&own.join("index"), 256 << 20).ok()?)?;
     let exclude = load::bytes(&common.join("info/exclude"), load::SMALL).unwrap_or_default();
     copy("info/exclude", &exclude)?;

@@ -39,6 +39,8 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let board = board_for(place, args)?;
     let limits = limits(&board.config, &args.budget, None);
     let mut session = Session::with(place, &board, executors)?;
+    // The repository may be younger than the blackboard.
+    let _ = git::exclude(&board.root);
     if let Some(dirty) = git::dirty(&drive::project_of(&board.root), &place.environment) {
         session.say(&format!(
             "the work tree has {dirty} changes that are not committed; they are part of the snapshots, and `baton diff` does not show them"
