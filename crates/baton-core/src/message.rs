@@ -147,6 +147,9 @@ pub struct Request {
     /// How many of the messages the previous call of this conversation had: what it wrote to the
     /// cache ends there. 0 for the first call.
     pub cached_messages: usize,
+    /// Stands behind the last message and is not part of it: what the next call will not repeat.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tail: Option<String>,
 }
 
 /// Why a model stopped.

@@ -106,6 +106,7 @@ impl Executor for Plain {
             format: is_decision.then(|| Format { name: "decision".to_owned(), schema: schema() }),
             messages: vec![Message::user(call.prompt)],
             cached_messages: 0,
+            tail: None,
         };
         let tags = Tags {
             run: call.run.to_owned(),

@@ -576,6 +576,7 @@ fn empty_request() -> Request {
         format: None,
         messages: Vec::new(),
         cached_messages: 0,
+        tail: None,
     }
 }
 

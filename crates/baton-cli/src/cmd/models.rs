@@ -184,6 +184,7 @@ async fn ping(choice: &Choice, known: Option<Known>, tape: Option<Tape>) -> Outc
         format: None,
         messages: vec![Message::user("Say: pong")],
         cached_messages: 0,
+        tail: None,
     };
     let tags = Tags { run: "ping".to_owned(), stage: "PING".to_owned(), iteration: 0, attempt: 1 };
     let start = Instant::now();

@@ -44,7 +44,14 @@ pub(super) fn encode(request: &Request, stream: bool) -> Value {
             || (index + 1 == request.cached_messages && request.cached_messages < last);
         encode_message(message, is_end)
     });
-    body.insert("messages".into(), messages.collect());
+    let mut messages: Vec<Value> = messages.collect();
+    // Behind the last breakpoint: it may change without costing what is kept before it.
+    if let (Some(tail), Some(blocks)) =
+        (&request.tail, messages.last_mut().and_then(|last| last["content"].as_array_mut()))
+    {
+        blocks.push(json!({ "type": "text", "text": tail }));
+    }
+    body.insert("messages".into(), messages.into());
     Value::Object(body)
 }
 

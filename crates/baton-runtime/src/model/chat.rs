@@ -47,7 +47,11 @@ pub(super) fn encode(request: &Request, stream: bool, is_openai: bool) -> Value 
         (!system.is_empty()).then(|| json!({ "role": "system", "content": system.join("\n\n") }));
     body.insert(
         "messages".into(),
-        system.into_iter().chain(request.messages.iter().flat_map(encode_message)).collect(),
+        system
+            .into_iter()
+            .chain(request.messages.iter().flat_map(encode_message))
+            .chain(request.tail.iter().map(|tail| json!({ "role": "user", "content": tail })))
+            .collect(),
     );
     Value::Object(body)
 }

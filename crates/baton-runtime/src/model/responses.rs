@@ -38,7 +38,9 @@ pub(super) fn encode(request: &Request, stream: bool) -> Value {
     if !system.is_empty() {
         body.insert("instructions".into(), json!(system.join("\n\n")));
     }
-    body.insert("input".into(), request.messages.iter().flat_map(encode_message).collect());
+    let tail = request.tail.iter().flat_map(|tail| encode_message(&Message::user(tail.as_str())));
+    let input = request.messages.iter().flat_map(encode_message).chain(tail);
+    body.insert("input".into(), input.collect());
     Value::Object(body)
 }
 

@@ -49,6 +49,7 @@ fn request() -> Request {
         format: None,
         messages: vec![Message::user("Look at src/lib.rs")],
         cached_messages: 0,
+        tail: None,
     }
 }
 

@@ -1,0 +1,249 @@
+//! How an action is written: as the provider's tool calls, as JSON under a schema, or in plain text
+//! for models that know neither. Goes in: an answer. Comes out: calls, last words or a complaint;
+//! what cannot be understood as a whole is not run at all.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::message::{Answer, Format, Message, Stop, Tool, ToolCall};
+use crate::text;
+
+/// How the model says what it wants done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// The provider's own tool calls.
+    #[default]
+    Native,
+    /// One JSON object an answer, under a schema.
+    Json,
+    /// `Thought: … Action: Tool[{…}]`
+    React,
+}
+
+/// The action that ends a turn, where it is written like the others.
+const FINISH: &str = "Finish";
+
+/// What an answer asks for.
+pub(super) struct Action {
+    /// As it goes back with the next call.
+    pub(super) message: Message,
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) last_words: Option<String>,
+    /// What the model is told when its action cannot be understood.
+    pub(super) complaint: Option<String>,
+}
+
+/// `number`: of the calls so far, to name the next.
+pub(super) fn action(protocol: Protocol, answer: &Answer, number: u32) -> Action {
+    match protocol {
+        Protocol::Native => native(answer),
+        Protocol::Json | Protocol::React => {
+            let said = answer.text();
+            let read = if protocol == Protocol::Json { from_json(&said) } else { from_text(&said) };
+            written(answer, &said, read, number)
+        }
+    }
+}
+
+fn native(answer: &Answer) -> Action {
+    let calls: Vec<ToolCall> = answer.tool_calls().cloned().collect();
+    let words = answer.text();
+    let complaint = answer.complaint().map(|part| match part {
+        crate::message::Part::Text { text } => text,
+        _ => String::new(),
+    });
+    let complaint = complaint.or_else(|| match (&answer.stop, calls.is_empty()) {
+        (Stop::MaxTokens, true) => Some(
+            "Your answer was cut off at its limit of tokens. Go on in smaller steps.".to_owned(),
+        ),
+        (_, true) if words.trim().is_empty() => {
+            Some("Your answer had neither text nor a tool call.".to_owned())
+        }
+        _ => None,
+    });
+    let last_words = (calls.is_empty() && complaint.is_none()).then_some(words);
+    Action { message: answer.message(), calls, last_words, complaint }
+}
+
+/// A written action: which tool, what with, and where its text ends.
+enum Written<'a> {
+    Call { name: String, arguments: Map<String, Value>, said: &'a str },
+    Finish { answer: String, said: &'a str },
+}
+
+fn written(
+    answer: &Answer,
+    said: &str,
+    read: Result<Written<'_>, String>,
+    number: u32,
+) -> Action {
+    let message = |said: &str| {
+        let said = if said.trim().is_empty() { "(no text)" } else { said };
+        Message::assistant(said)
+    };
+    let nothing = |said: &str| Action {
+        message: message(said),
+        calls: Vec::new(),
+        last_words: None,
+        complaint: None,
+    };
+    match read {
+        // Half of an action is none.
+        _ if answer.stop == Stop::MaxTokens => Action {
+            complaint: Some(
+                "Your answer was cut off at its limit of tokens and was not run.".to_owned(),
+            ),
+            ..nothing(said)
+        },
+        Ok(Written::Call { name, arguments, said }) => {
+            let id = format!("c{}", number + 1);
+            Action { calls: vec![ToolCall { id, name, arguments }], ..nothing(said) }
+        }
+        Ok(Written::Finish { answer, said }) => {
+            Action { last_words: Some(answer), ..nothing(said) }
+        }
+        Err(why) => Action { complaint: Some(format!("Not run: {why}.")), ..nothing(said) },
+    }
+}
+
+fn from_json(said: &str) -> Result<Written<'_>, String> {
+    let body = unfenced(said);
+    let value: Value = serde_json::from_str(body).map_err(|error| {
+        format!("the answer is not one JSON object: {}", text::shown(&error.to_string(), 120))
+    })?;
+    let Some(name) = value.get("tool").and_then(Value::as_str) else {
+        return Err("the object has no `tool`".to_owned());
+    };
+    let arguments = match value.get("arguments") {
+        Some(Value::Object(arguments)) => arguments.clone(),
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return Err("`arguments` is not an object".to_owned()),
+    };
+    if name == FINISH {
+        let Some(answer) = arguments.get("answer").and_then(Value::as_str) else {
+            return Err("`Finish` needs `arguments.answer`, a string".to_owned());
+        };
+        return Ok(Written::Finish { answer: answer.to_owned(), said });
+    }
+    Ok(Written::Call { name: name.to_owned(), arguments, said })
+}
+
+/// Small models like to put a fence around their object.
+fn unfenced(said: &str) -> &str {
+    let body = said.trim();
+    let Some(rest) = body.strip_prefix("```") else { return body };
+    let rest = rest.strip_prefix("json").unwrap_or(rest);
+    rest.strip_suffix("```").unwrap_or(rest).trim()
+}
+
+/// `Action: Tool[{json}]`; what a model invents behind it is not taken for a result.
+fn from_text(said: &str) -> Result<Written<'_>, String> {
+    let shape = "an action is one line: `Action: Tool[{\"argument\": …}]` or `Action: Finish[…]`";
+    let Some((start, rest)) = action_line(said) else {
+        return Err(format!("there is no action; {shape}"));
+    };
+    let Some((name, inside)) = rest.split_once('[') else {
+        return Err(format!("the action has no `[`; {shape}"));
+    };
+    let name = name.trim();
+    if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+        return Err(format!("`{}` is no name of a tool; {shape}", text::shown(name, 40)));
+    }
+    let body_at = start + (rest.len() - inside.len());
+    if name == FINISH {
+        // Its text may hold brackets: the last one closes it, before anything invented.
+        let end = inside.find("\nObservation:").unwrap_or(inside.len());
+        let Some(close) = inside[..end].rfind(']') else {
+            return Err(format!("`Finish` has no closing `]`; {shape}"));
+        };
+        let answer = inside[..close].trim().to_owned();
+        return Ok(Written::Finish { answer, said: &said[..body_at + close + 1] });
+    }
+    let mut values = serde_json::Deserializer::from_str(inside).into_iter::<Value>();
+    let arguments = match values.next() {
+        Some(Ok(Value::Object(arguments))) => arguments,
+        Some(Ok(_)) => return Err(format!("the arguments are not a JSON object; {shape}")),
+        Some(Err(error)) => {
+            let error = text::shown(&error.to_string(), 120);
+            return Err(format!("the arguments are not JSON: {error}; {shape}"));
+        }
+        None => Map::new(),
+    };
+    let after = &inside[values.byte_offset()..];
+    let Some(close) = after.find(']').filter(|close| after[..*close].trim().is_empty()) else {
+        return Err(format!("behind the arguments there must be a `]`; {shape}"));
+    };
+    let end = body_at + values.byte_offset() + close + 1;
+    Ok(Written::Call { name: name.to_owned(), arguments, said: &said[..end] })
+}
+
+/// The first `Action:` that begins a line: where what follows it starts, and that.
+fn action_line(said: &str) -> Option<(usize, &str)> {
+    let mut at = 0;
+    for line in said.split_inclusive('\n') {
+        let indent = line.len() - line.trim_start().len();
+        if let Some(rest) = line.trim_start().strip_prefix("Action:") {
+            let start = at + indent + (line.trim_start().len() - rest.len());
+            return Some((start, &said[start..]));
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// L1, with the tools in it where the provider does not carry them.
+pub(super) fn system(protocol: Protocol, words: &str, tools: &[Tool]) -> String {
+    let how = match protocol {
+        Protocol::Native => return words.to_owned(),
+        Protocol::Json => {
+            "Answer with one JSON object and nothing else: {\"thought\": \"…\", \"tool\": \"NAME\", \"arguments\": {…}}. You get its result and answer again. To end, use the tool Finish with {\"answer\": \"…\"}."
+        }
+        Protocol::React => {
+            "Answer with a thought and one action, then stop:\nThought: what you know and what you do next\nAction: NAME[{\"argument\": \"value\"}]\nYou get its result as `[tool] {…}` and answer again. To end:\nAction: Finish[your answer]"
+        }
+    };
+    let mut out = format!("{words}\n\n{how}\n\nTools:");
+    for tool in tools {
+        let properties = tool.schema["properties"].as_object();
+        let required = tool.schema["required"].as_array();
+        let names = properties.into_iter().flatten().map(|(name, own)| {
+            let is_required =
+                required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
+            let kind = own["type"].as_str().unwrap_or("any");
+            format!("{name}{}: {kind}", if is_required { "" } else { "?" })
+        });
+        let names = names.collect::<Vec<_>>().join(", ");
+        out.push_str(&format!("\n{}({names}): {}", tool.name, tool.description));
+    }
+    out
+}
+
+/// The schema that an answer must follow.
+pub(super) fn format(protocol: Protocol, tools: &[Tool]) -> Option<Format> {
+    if protocol != Protocol::Json {
+        return None;
+    }
+    let one = |name: &str, arguments: &Value| {
+        json!({
+            "type": "object",
+            "properties": {
+                "thought": { "type": "string" },
+                "tool": { "const": name },
+                "arguments": arguments,
+            },
+            "required": ["thought", "tool", "arguments"],
+            "additionalProperties": false,
+        })
+    };
+    let finish = json!({
+        "type": "object",
+        "properties": { "answer": { "type": "string" } },
+        "required": ["answer"],
+        "additionalProperties": false,
+    });
+    let mut all: Vec<Value> = tools.iter().map(|tool| one(&tool.name, &tool.schema)).collect();
+    all.push(one(FINISH, &finish));
+    Some(Format { name: "action".to_owned(), schema: json!({ "anyOf": all }) })
+}

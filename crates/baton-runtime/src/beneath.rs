@@ -1,0 +1,267 @@
+//! The project's files, for the agent's tools. Every path is resolved by the kernel beneath the root
+//! (openat2): neither `..` nor a link leads out, also not one that is swapped while we look. What is
+//! written appears whole, under its name or not at all.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use baton_core::id::Mtime;
+use baton_core::observation::shapes::{Entry, Kind};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// A folder that nothing leads out of.
+#[derive(Debug)]
+pub struct Root {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// Folders and files in it that are never written, by their whole paths.
+    protected: Vec<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("`{0}` leads out of the project")]
+    Outside(String),
+    #[error("`{0}` does not exist")]
+    Missing(String),
+    #[error("`{path}` is {what}")]
+    Kind { path: String, what: &'static str },
+    #[error("`{0}` is protected: it is not the agent's to write")]
+    Protected(String),
+    #[error("`{path}`: {source}")]
+    Io { path: String, source: io::Error },
+}
+
+impl Error {
+    /// For the model, in the envelope.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Outside(_) => "OUTSIDE",
+            Error::Missing(_) => "NOT_FOUND",
+            Error::Kind { .. } => "WRONG_KIND",
+            Error::Protected(_) => "PROTECTED",
+            Error::Io { .. } => "IO",
+        }
+    }
+}
+
+/// A file that was opened, with what is known of it.
+#[derive(Debug)]
+pub struct Opened {
+    pub file: File,
+    pub size: u64,
+    pub mtime: Mtime,
+    pub mode: u32,
+}
+
+fn mtime_of(metadata: &std::fs::Metadata) -> Mtime {
+    let nanoseconds = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+    Mtime(u64::try_from(nanoseconds).unwrap_or(0))
+}
+
+impl Root {
+    /// `protected` are whole paths; they need not exist.
+    pub fn open(path: &Path, protected: &[PathBuf]) -> io::Result<Root> {
+        let path = std::fs::canonicalize(path)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&path, flags, Mode::empty())?;
+        Ok(Root { fd, path, protected: protected.to_vec() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path as a model gives it, from the root: whole paths into the project are taken, too.
+    pub fn inside(&self, given: &str) -> Result<String, Error> {
+        let outside = || Error::Outside(baton_core::text::shown(given, 200));
+        if given.contains('\0') {
+            return Err(outside());
+        }
+        let path = Path::new(given.trim());
+        let path = match path.is_absolute() {
+            true => path.strip_prefix(&self.path).map_err(|_| outside())?,
+            false => path,
+        };
+        let mut parts: Vec<&str> = Vec::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => parts.push(name.to_str().ok_or_else(outside)?),
+                Component::CurDir => {}
+                Component::ParentDir if !parts.is_empty() => drop(parts.pop()),
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                    return Err(outside());
+                }
+            }
+        }
+        Ok(if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
+    }
+
+    fn resolve(&self, inside: &str, flags: OFlags) -> Result<OwnedFd, Error> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        // Somebody renames folders while we look: the kernel asks for another try.
+        let mut tries = 0;
+        loop {
+            match rustix::fs::openat2(&self.fd, inside, flags, Mode::empty(), how) {
+                Ok(fd) => return Ok(fd),
+                Err(Errno::AGAIN | Errno::INTR) if tries < 100 => tries += 1,
+                Err(errno) => return Err(failed(inside, errno)),
+            }
+        }
+    }
+
+    /// A file to read; nothing but a regular one.
+    pub fn read(&self, inside: &str) -> Result<Opened, Error> {
+        // A pipe must not make us wait for somebody to write into it.
+        let file = File::from(self.resolve(inside, OFlags::RDONLY | OFlags::NONBLOCK)?);
+        let metadata = file.metadata().map_err(|source| io_failed(inside, source))?;
+        let wrong = |what| Err(Error::Kind { path: shown(inside), what });
+        match metadata.file_type() {
+            kind if kind.is_file() => {}
+            kind if kind.is_dir() => return wrong("a folder"),
+            _ => return wrong("neither a file nor a folder"),
+        }
+        let (size, mtime, mode) = (metadata.len(), mtime_of(&metadata), metadata.mode());
+        Ok(Opened { file, size, mtime, mode })
+    }
+
+    /// Whether there is such a file.
+    pub fn is_file(&self, inside: &str) -> bool {
+        self.read(inside).is_ok()
+    }
+
+    /// Whether a path, as a search found it, is really beneath the root.
+    pub fn is_beneath(&self, inside: &str) -> bool {
+        self.resolve(inside, OFlags::PATH).is_ok()
+    }
+
+    /// What a folder holds, by name.
+    pub fn entries(&self, inside: &str) -> Result<Vec<Entry>, Error> {
+        let fd = self.resolve(inside, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut entries = Vec::new();
+        let folder = rustix::fs::Dir::read_from(&fd).map_err(|errno| failed(inside, errno))?;
+        for entry in folder {
+            let entry = entry.map_err(|errno| failed(inside, errno))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::RegularFile => Kind::File,
+                FileType::Directory => Kind::Folder,
+                FileType::Symlink => Kind::Link,
+                _ => Kind::Other,
+            };
+            let size = (kind == Kind::File)
+                .then(|| rustix::fs::statat(&fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW).ok())
+                .flatten()
+                .and_then(|stat| u64::try_from(stat.st_size).ok());
+            entries.push(Entry { name, kind, size });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// Writes a file whole; its folders are made. Whoever reads it sees the old or the new one.
+    pub fn write(&self, inside: &str, content: &[u8]) -> Result<Mtime, Error> {
+        let (folder, name) = match inside.rsplit_once('/') {
+            Some((folder, name)) => (folder, name),
+            None => (".", inside),
+        };
+        if name == "." || name == ".." || name.is_empty() {
+            return Err(Error::Kind { path: shown(inside), what: "a folder" });
+        }
+        let parent = self.folder(folder)?;
+        self.check_free(&parent, name, inside)?;
+        let old = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let mode = match old.map(|old| (FileType::from_raw_mode(old.st_mode), old.st_mode)) {
+            None => Mode::from_raw_mode(0o644),
+            Some((FileType::RegularFile, mode)) => Mode::from_raw_mode(mode & 0o777),
+            Some((FileType::Symlink, _)) => {
+                return Err(Error::Kind { path: shown(inside), what: "a link: write what it leads to" });
+            }
+            Some(_) => return Err(Error::Kind { path: shown(inside), what: "not a file" }),
+        };
+        let temporary = format!(".baton-{:016x}", fastrand::u64(..));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&parent, &temporary, flags, Mode::from_raw_mode(0o600))
+            .map_err(|errno| failed(inside, errno))?;
+        let written = self.fill(fd, content, mode).and_then(|mtime| {
+            rustix::fs::renameat(&parent, &temporary, &parent, name)?;
+            Ok(mtime)
+        });
+        if written.is_err() {
+            let _ = rustix::fs::unlinkat(&parent, &temporary, AtFlags::empty());
+        }
+        written.map_err(|source| io_failed(inside, source))
+    }
+
+    fn fill(&self, fd: OwnedFd, content: &[u8], mode: Mode) -> io::Result<Mtime> {
+        let mut file = File::from(fd);
+        file.write_all(content)?;
+        rustix::fs::fchmod(&file, mode)?;
+        Ok(mtime_of(&file.metadata()?))
+    }
+
+    /// A folder, made where it is missing, step by step beneath the root.
+    fn folder(&self, inside: &str) -> Result<OwnedFd, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        match self.resolve(inside, flags) {
+            Err(Error::Missing(_)) => {}
+            other => return other,
+        }
+        let mut path = String::new();
+        for part in inside.split('/') {
+            let above = self.resolve(if path.is_empty() { "." } else { &path }, flags)?;
+            self.check_free(&above, part, inside)?;
+            match rustix::fs::mkdirat(&above, part, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(inside, errno)),
+            }
+            path = if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") };
+        }
+        self.resolve(inside, flags)
+    }
+
+    /// The place where a name in this folder really is must be nobody else's.
+    fn check_free(&self, parent: &OwnedFd, name: &str, inside: &str) -> Result<(), Error> {
+        use std::os::fd::AsRawFd;
+        let link = format!("/proc/self/fd/{}", parent.as_raw_fd());
+        let real = std::fs::read_link(link).map_err(|source| io_failed(inside, source))?;
+        if !real.starts_with(&self.path) {
+            return Err(Error::Outside(shown(inside)));
+        }
+        let lower = |path: &Path| path.to_string_lossy().to_lowercase();
+        let target = PathBuf::from(lower(&real.join(name)));
+        let is_protected =
+            self.protected.iter().any(|own| target.starts_with(PathBuf::from(lower(own))));
+        match is_protected {
+            true => Err(Error::Protected(shown(inside))),
+            false => Ok(()),
+        }
+    }
+}
+
+fn shown(inside: &str) -> String {
+    baton_core::text::shown(inside, 200)
+}
+
+fn io_failed(inside: &str, source: io::Error) -> Error {
+    Error::Io { path: shown(inside), source }
+}
+
+fn failed(inside: &str, errno: Errno) -> Error {
+    match errno {
+        // A link that leads out, or one of /proc.
+        Errno::XDEV | Errno::LOOP => Error::Outside(shown(inside)),
+        Errno::NOENT => Error::Missing(shown(inside)),
+        Errno::NOTDIR => Error::Kind { path: shown(inside), what: "not a folder" },
+        Errno::ISDIR => Error::Kind { path: shown(inside), what: "a folder" },
+        other => io_failed(inside, other.into()),
+    }
+}

@@ -1,0 +1,214 @@
+//! Edit, MultiEdit and Write. A file that somebody else changed since it was read is not touched.
+
+use std::io::Read as _;
+
+use baton_core::id::Mtime;
+use baton_core::observation::shapes::{Edit, Write};
+use baton_core::observation::{Envelope, Status};
+use baton_core::text;
+use serde::Deserialize;
+use similar::{ChangeTag, TextDiff};
+
+use super::{Result, Workshop, failed};
+
+/// A larger file is not edited.
+const FILE: u64 = 16 << 20;
+/// Lines of a new file that the result shows.
+const HEAD: usize = 50;
+/// Bytes of a difference that the result shows.
+const DIFF: usize = 24 << 10;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EditArgs {
+    #[serde(alias = "file_path", alias = "file")]
+    path: String,
+    #[serde(flatten)]
+    replacement: Replacement,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Replacement {
+    #[serde(alias = "old")]
+    old_string: String,
+    #[serde(alias = "new")]
+    new_string: String,
+    #[serde(default, alias = "all")]
+    replace_all: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MultiEditArgs {
+    #[serde(alias = "file_path", alias = "file")]
+    path: String,
+    edits: Vec<Replacement>,
+}
+
+pub(super) fn edit(shop: &Workshop, args: EditArgs) -> Result {
+    apply(shop, &args.path, &[args.replacement])
+}
+
+pub(super) fn multi_edit(shop: &Workshop, args: &MultiEditArgs) -> Result {
+    match args.edits.is_empty() {
+        true => failed("NOTHING_TO_DO", "there are no edits"),
+        false => apply(shop, &args.path, &args.edits),
+    }
+}
+
+fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Result {
+    let (file, before, mtime) = match current(shop, path) {
+        Ok(current) => current,
+        Err(refused) => return refused,
+    };
+    if shop.freshness().changed_since_read(&file, mtime) {
+        return changed_since(&file);
+    }
+    let mut after = before.clone();
+    for (index, edit) in edits.iter().enumerate() {
+        after = match replaced(&after, edit) {
+            Ok(after) => after,
+            Err((code, why)) => {
+                let which =
+                    if edits.len() > 1 { format!("edit {}: ", index + 1) } else { String::new() };
+                let rest = if edits.len() > 1 { "; none of the edits was made" } else { "" };
+                return failed(code, format!("`{}`: {which}{why}{rest}", text::shown(&file, 200)));
+            }
+        };
+    }
+    if after == before {
+        return failed("NOTHING_TO_DO", "the edit changes nothing");
+    }
+    let mtime = match shop.root.write(&file, after.as_bytes()) {
+        Ok(mtime) => mtime,
+        Err(error) => return error.into(),
+    };
+    shop.freshness().own_edit(&file, mtime);
+    let (ranges, diff) = difference(&before, &after);
+    let (shown, is_cut) = super::head(&diff, DIFF);
+    let status = if is_cut { Status::Partial } else { Status::Success };
+    Envelope::new(status, &Edit { file, ranges, diff: shown.to_owned(), applied: true }).into()
+}
+
+/// A file as it is now.
+fn current(shop: &Workshop, path: &str) -> std::result::Result<(String, String, Mtime), Result> {
+    let file = shop.root.inside(path)?;
+    let mut opened = shop.root.read(&file)?;
+    let shown = text::shown(&file, 200);
+    if opened.size > FILE {
+        return Err(failed("TOO_LARGE", format!("`{shown}` has {} bytes", opened.size)));
+    }
+    let mut bytes = Vec::new();
+    opened
+        .file
+        .read_to_end(&mut bytes)
+        .map_err(|error| failed("IO", format!("`{shown}`: {error}")))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((file, text, opened.mtime)),
+        Err(_) => Err(failed("NOT_TEXT", format!("`{shown}` is not UTF-8; it is not edited"))),
+    }
+}
+
+fn changed_since(file: &str) -> Result {
+    let file = text::shown(file, 200);
+    failed("CHANGED", format!("`{file}` was changed by somebody else since you read it; read it again"))
+}
+
+fn replaced(
+    before: &str,
+    edit: &Replacement,
+) -> std::result::Result<String, (&'static str, String)> {
+    let (old, new) = (edit.old_string.as_str(), edit.new_string.as_str());
+    if old.is_empty() {
+        return Err(("NOT_FOUND", "old_string is empty; use Write for a new file".to_owned()));
+    }
+    // A model writes line feeds; the file may have carriage returns.
+    let (with_old, with_new) = (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"));
+    let (old, new) = match before.contains(old) || !before.contains("\r\n") {
+        true => (old, new),
+        false => (with_old.as_str(), with_new.as_str()),
+    };
+    match before.matches(old).count() {
+        0 => Err(("NOT_FOUND", format!("old_string does not occur{}", near(before, old)))),
+        1 => Ok(before.replacen(old, new, 1)),
+        _ if edit.replace_all => Ok(before.replace(old, new)),
+        count => Err((
+            "NOT_UNIQUE",
+            format!("old_string occurs {count} times; add lines around it, or set replace_all"),
+        )),
+    }
+}
+
+/// Where the text is but for its blanks.
+fn near(before: &str, old: &str) -> String {
+    let Some(first) = old.lines().map(str::trim).find(|line| !line.is_empty()) else {
+        return String::new();
+    };
+    let place = before.lines().position(|line| line.trim() == first);
+    match place {
+        Some(index) => format!(
+            "; its first line stands at line {}, perhaps with other blanks: read it again",
+            index + 1
+        ),
+        None => "; read the file again".to_owned(),
+    }
+}
+
+/// The changed lines, as the file is now, and the difference for reading.
+fn difference(before: &str, after: &str) -> (Vec<[u64; 2]>, String) {
+    let diff = TextDiff::from_lines(before, after);
+    let mut ranges: Vec<[u64; 2]> = Vec::new();
+    for group in diff.grouped_ops(0) {
+        let lines = group.iter().flat_map(|op| diff.iter_changes(op));
+        let mut numbers = lines
+            .filter(|change| change.tag() == ChangeTag::Insert)
+            .filter_map(|change| change.new_index())
+            .map(|index| index as u64 + 1);
+        let start = group.first().map_or(0, |op| op.new_range().start as u64);
+        match numbers.next() {
+            Some(first) => ranges.push([first, numbers.last().unwrap_or(first)]),
+            // Lines went: the place where they were.
+            None => ranges.push([start.max(1), start.max(1)]),
+        }
+    }
+    (ranges, diff.unified_diff().context_radius(2).to_string())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteArgs {
+    #[serde(alias = "file_path", alias = "file")]
+    path: String,
+    content: String,
+}
+
+pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Result {
+    let file = match shop.root.inside(&args.path) {
+        Ok(file) => file,
+        Err(error) => return error.into(),
+    };
+    let created = match shop.root.read(&file) {
+        Ok(opened) => {
+            let freshness = shop.freshness();
+            if !freshness.is_known(&file) {
+                let shown = text::shown(&file, 200);
+                return failed("NOT_READ", format!("`{shown}` exists; read it before you overwrite it"));
+            }
+            if freshness.changed_since_read(&file, opened.mtime) {
+                return changed_since(&file);
+            }
+            false
+        }
+        Err(crate::beneath::Error::Missing(_)) => true,
+        Err(error) => return error.into(),
+    };
+    let mtime = match shop.root.write(&file, args.content.as_bytes()) {
+        Ok(mtime) => mtime,
+        Err(error) => return error.into(),
+    };
+    shop.freshness().own_edit(&file, mtime);
+    let (lines, bytes) = (args.content.lines().count() as u64, args.content.len() as u64);
+    let head: Vec<_> = args.content.lines().take(HEAD).map(|line| text::cut(line, 300)).collect();
+    let head = head.join("\n");
+    Envelope::new(Status::Success, &Write { file, created, lines, bytes, mtime, head }).into()
+}

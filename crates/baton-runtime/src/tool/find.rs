@@ -1,0 +1,220 @@
+//! Glob and Grep, on ripgrep's libraries: what git ignores is passed over, and so is the blackboard.
+
+use std::path::Path;
+
+use baton_core::observation::shapes::{Glob, Grep, Match};
+use baton_core::observation::{Envelope, Status};
+use baton_core::text;
+use grep_regex::RegexMatcherBuilder;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use serde::Deserialize;
+
+use super::look::here;
+use super::{Result, Workshop, failed};
+
+/// Paths that a search names.
+const PATHS: usize = 200;
+/// Matches that a search shows.
+const MATCHES: usize = 100;
+/// Matches that are counted.
+const COUNTED: u64 = 10_000;
+/// Bytes of matches that are shown.
+const BYTES: usize = 32 << 10;
+/// Characters of a matching line.
+const LINE: usize = 300;
+/// Bytes of a pattern, and of the automaton it becomes.
+const PATTERN: usize = 2_000;
+const AUTOMATON: usize = 4 << 20;
+/// A file that is larger is passed over.
+const FILE: u64 = 64 << 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GlobArgs {
+    pattern: String,
+    #[serde(default = "here")]
+    path: String,
+    #[serde(default)]
+    hidden: bool,
+}
+
+pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Result {
+    let matcher = match one_glob(&args.pattern) {
+        Ok(matcher) => matcher,
+        Err(refused) => return refused,
+    };
+    let folder = match shop.root.inside(&args.path) {
+        Ok(inside) => inside,
+        Err(error) => return error.into(),
+    };
+    if !shop.root.is_beneath(&folder) {
+        return failed("NOT_FOUND", format!("`{}` does not exist", text::shown(&folder, 200)));
+    }
+    let mut paths: Vec<String> = Vec::new();
+    for path in walk(shop, &folder, args.hidden) {
+        // A pattern counts from the folder that is looked in, or from the root.
+        let from_folder = path.strip_prefix(&format!("{folder}/")).unwrap_or(&path);
+        if matcher.is_match(&path) || matcher.is_match(from_folder) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let hits = paths.len() as u64;
+    let truncated = paths.len() > PATHS;
+    paths.truncate(PATHS);
+    // Somebody may swap a folder for a link while we walk.
+    paths.retain(|path| shop.root.is_beneath(path));
+    let status = if truncated { Status::Partial } else { Status::Success };
+    Envelope::new(status, &Glob { pattern: args.pattern.clone(), hits, paths, truncated }).into()
+}
+
+fn one_glob(pattern: &str) -> std::result::Result<globset::GlobMatcher, Result> {
+    let wrong = |why: String| failed("BAD_PATTERN", why);
+    if pattern.len() > PATTERN {
+        return Err(wrong(format!("the pattern is longer than {PATTERN} bytes")));
+    }
+    let glob = globset::GlobBuilder::new(pattern.trim_start_matches("./"))
+        .literal_separator(pattern.contains('/'))
+        .build();
+    let glob = glob.map_err(|error| wrong(text::shown(&error.to_string(), 300)))?;
+    Ok(glob.compile_matcher())
+}
+
+/// The files of a folder, from the root, in no order that means anything.
+fn walk(shop: &Workshop, folder: &str, hidden: bool) -> Vec<String> {
+    let root = shop.root.path();
+    let board = shop.board.clone();
+    let mut builder = ignore::WalkBuilder::new(root.join(folder));
+    builder
+        .hidden(!hidden)
+        .follow_links(false)
+        .require_git(false)
+        .git_global(false)
+        .parents(folder != ".")
+        .filter_entry(move |entry| {
+            let is_own = board.as_ref().is_some_and(|board| entry.path().starts_with(board));
+            entry.depth() == 0 || (entry.file_name() != ".git" && !is_own)
+        });
+    let files = builder.build().flatten().filter_map(|entry| {
+        let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+        let inside = entry.path().strip_prefix(root).ok()?.to_str()?.to_owned();
+        is_file.then_some(inside)
+    });
+    files.collect()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GrepArgs {
+    pattern: String,
+    #[serde(default = "here")]
+    path: String,
+    #[serde(default)]
+    glob: Option<String>,
+    #[serde(default, alias = "-i")]
+    ignore_case: bool,
+    #[serde(default)]
+    hidden: bool,
+}
+
+pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Result {
+    if args.pattern.len() > PATTERN {
+        return failed("BAD_PATTERN", format!("the pattern is longer than {PATTERN} bytes"));
+    }
+    let matcher = RegexMatcherBuilder::new()
+        .case_insensitive(args.ignore_case)
+        .size_limit(AUTOMATON)
+        .dfa_size_limit(AUTOMATON)
+        .line_terminator(Some(b'\n'))
+        .build(&args.pattern);
+    let matcher = match matcher {
+        Ok(matcher) => matcher,
+        Err(error) => return failed("BAD_PATTERN", text::shown(&error.to_string(), 300)),
+    };
+    let only = match args.glob.as_deref().map(one_glob).transpose() {
+        Ok(only) => only,
+        Err(refused) => return refused,
+    };
+    let inside = match shop.root.inside(&args.path) {
+        Ok(inside) => inside,
+        Err(error) => return error.into(),
+    };
+    let mut files = match shop.root.is_file(&inside) {
+        true => vec![inside],
+        false if shop.root.is_beneath(&inside) => walk(shop, &inside, args.hidden),
+        false => {
+            return failed("NOT_FOUND", format!("`{}` does not exist", text::shown(&inside, 200)));
+        }
+    };
+    files.retain(|file| {
+        let name = Path::new(file).file_name().unwrap_or_default();
+        only.as_ref().is_none_or(|only| only.is_match(file) || only.is_match(name))
+    });
+    files.sort();
+    let mut found = Found::default();
+    let mut searcher = SearcherBuilder::new()
+        .binary_detection(BinaryDetection::quit(b'\0'))
+        .line_number(true)
+        .build();
+    for file in files {
+        found.search(shop, &mut searcher, &matcher, &file);
+        if found.hits >= COUNTED {
+            break;
+        }
+    }
+    let truncated = found.hits > found.matches.len() as u64;
+    let status = if truncated { Status::Partial } else { Status::Success };
+    let (hits, files, matches) = (found.hits, found.files, found.matches);
+    let data = Grep { pattern: args.pattern.clone(), hits, files, matches, truncated };
+    Envelope::new(status, &data).into()
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    hits: u64,
+    files: u64,
+    matches: Vec<Match>,
+    bytes: usize,
+}
+
+impl Found {
+    fn search(
+        &mut self,
+        shop: &Workshop,
+        searcher: &mut Searcher,
+        matcher: &grep_regex::RegexMatcher,
+        file: &str,
+    ) {
+        // Opened beneath the root, whatever the path has become since the walk.
+        let Ok(opened) = shop.root.read(file) else { return };
+        if opened.size > FILE {
+            return;
+        }
+        let before = self.hits;
+        // What cannot be read has no match.
+        let _ = searcher.search_file(matcher, &opened.file, In { found: self, file });
+        self.files += u64::from(self.hits > before);
+    }
+}
+
+struct In<'a> {
+    found: &'a mut Found,
+    file: &'a str,
+}
+
+impl Sink for In<'_> {
+    type Error = std::io::Error;
+
+    fn matched(&mut self, _: &Searcher, hit: &SinkMatch<'_>) -> std::io::Result<bool> {
+        let found = &mut self.found;
+        found.hits += 1;
+        if found.matches.len() < MATCHES && found.bytes < BYTES {
+            let line = String::from_utf8_lossy(hit.bytes());
+            let text = text::cut(line.trim_end(), LINE).into_owned();
+            found.bytes += text.len() + self.file.len();
+            let line = hit.line_number().unwrap_or(0);
+            found.matches.push(Match { file: self.file.to_owned(), line, text });
+        }
+        Ok(found.hits < COUNTED)
+    }
+}

@@ -1,0 +1,183 @@
+//! LS and Read.
+
+use std::io::{BufRead, BufReader, Read as _};
+
+use baton_core::observation::shapes::{Kind, Ls, Read};
+use baton_core::observation::{Envelope, Status};
+use baton_core::text;
+use serde::Deserialize;
+
+use super::{Result, Workshop, failed};
+use crate::beneath::Opened;
+
+/// Entries of a folder that are named.
+const ENTRIES: usize = 500;
+/// Lines of one reading, where nothing else is asked.
+const LINES: u64 = 1_000;
+/// Bytes of one reading.
+const BYTES: usize = 96 << 10;
+/// Characters of a line.
+const LINE: usize = 2_000;
+/// Bytes of a file that are gone through at most.
+const FILE: u64 = 256 << 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LsArgs {
+    #[serde(default = "here")]
+    path: String,
+}
+
+pub(super) fn here() -> String {
+    ".".to_owned()
+}
+
+pub(super) fn ls(shop: &Workshop, args: &LsArgs) -> Result {
+    let inside = match shop.root.inside(&args.path) {
+        Ok(inside) => inside,
+        Err(error) => return error.into(),
+    };
+    let mut entries = match shop.root.entries(&inside) {
+        Ok(entries) => entries,
+        Err(error) => return error.into(),
+    };
+    let count = |wanted: fn(Kind) -> bool| entries.iter().filter(|own| wanted(own.kind)).count();
+    let folders = count(|kind| kind == Kind::Folder) as u64;
+    let files = count(|kind| kind != Kind::Folder) as u64;
+    let truncated = entries.len() > ENTRIES;
+    entries.truncate(ENTRIES);
+    let status = if truncated { Status::Partial } else { Status::Success };
+    Envelope::new(status, &Ls { path: inside, files, folders, entries, truncated }).into()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadArgs {
+    #[serde(alias = "file_path", alias = "file")]
+    path: String,
+    #[serde(default, alias = "offset")]
+    from: Option<u64>,
+    #[serde(default, alias = "limit")]
+    lines: Option<u64>,
+}
+
+pub(super) fn read(shop: &Workshop, args: &ReadArgs) -> Result {
+    let opened = shop.root.inside(&args.path).and_then(|inside| {
+        let opened = shop.root.read(&inside)?;
+        Ok((inside, opened))
+    });
+    let (file, mut opened) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return error.into(),
+    };
+    if let Err(refused) = check_text(&file, &mut opened) {
+        return refused;
+    }
+    let from = args.from.unwrap_or(1).max(1);
+    let wanted = args.lines.unwrap_or(LINES).clamp(1, 10_000);
+    let mtime = opened.mtime;
+    let lines = match Lines::of(opened, from, wanted) {
+        Ok(lines) => lines,
+        Err(error) => return failed("IO", format!("`{}`: {error}", text::shown(&file, 200))),
+    };
+    if lines.total < from && from > 1 {
+        let message = format!("`{}` has only {} lines", text::shown(&file, 200), lines.total);
+        return failed("OUT_OF_RANGE", message);
+    }
+    let note = shop.freshness().read(&file, mtime);
+    let to = from + lines.count.saturating_sub(1);
+    let truncated = to < lines.total || lines.is_cut || lines.is_lossy;
+    let mut said = Vec::new();
+    if to < lines.total {
+        said.push(format!("lines {from} to {to} of {}; go on with from = {}", lines.total, to + 1));
+    }
+    if lines.is_cut {
+        said.push(format!("lines longer than {LINE} characters are cut"));
+    }
+    if lines.is_lossy {
+        said.push("it is not UTF-8: what could not be read is shown as \u{fffd}".to_owned());
+    }
+    let status = if truncated { Status::Partial } else { Status::Success };
+    let total = lines.total;
+    let data =
+        Read { file, from, to, total, mtime, note, content: lines.content, truncated };
+    let mut envelope = Envelope::new(status, &data);
+    envelope.text = said.join("; ");
+    envelope.into()
+}
+
+/// What is no text is said, by what it is.
+fn check_text(file: &str, opened: &mut Opened) -> std::result::Result<(), Result> {
+    use std::io::Seek;
+    let mut head = vec![0; 8_192];
+    let count = opened.file.read(&mut head).unwrap_or(0);
+    head.truncate(count);
+    let shown = text::shown(file, 200);
+    if let Some(kind) = image(&head) {
+        return Err(failed("IMAGE", format!("`{shown}` is an image ({kind}); only text can be read")));
+    }
+    if head.contains(&0) {
+        let message = format!("`{shown}` is binary, {} bytes; only text can be read", opened.size);
+        return Err(failed("BINARY", message));
+    }
+    if opened.size > FILE {
+        let message = format!("`{shown}` has {} bytes; look into it with Grep", opened.size);
+        return Err(failed("TOO_LARGE", message));
+    }
+    opened.file.rewind().map_err(|error| failed("IO", format!("`{shown}`: {error}")))
+}
+
+fn image(head: &[u8]) -> Option<&'static str> {
+    let starts = |magic: &[u8]| head.starts_with(magic);
+    match head {
+        _ if starts(b"\x89PNG") => Some("PNG"),
+        _ if starts(b"\xff\xd8\xff") => Some("JPEG"),
+        _ if starts(b"GIF8") => Some("GIF"),
+        _ if starts(b"RIFF") && head.get(8..12) == Some(b"WEBP") => Some("WebP"),
+        _ if starts(b"BM") && head.get(6..10) == Some(&[0; 4]) => Some("BMP"),
+        _ => None,
+    }
+}
+
+/// The lines of a range, numbered.
+struct Lines {
+    content: String,
+    count: u64,
+    total: u64,
+    is_cut: bool,
+    is_lossy: bool,
+}
+
+impl Lines {
+    fn of(opened: Opened, from: u64, wanted: u64) -> std::io::Result<Lines> {
+        let mut reader = BufReader::new(opened.file.take(FILE));
+        let mut lines =
+            Lines { content: String::new(), count: 0, total: 0, is_cut: false, is_lossy: false };
+        let mut line = Vec::new();
+        let mut is_full = false;
+        loop {
+            line.clear();
+            if reader.read_until(b'\n', &mut line)? == 0 {
+                return Ok(lines);
+            }
+            lines.total += 1;
+            if lines.total < from || lines.count >= wanted || is_full {
+                continue;
+            }
+            let whole = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line));
+            let whole = whole.strip_suffix('\r').unwrap_or(&whole);
+            let shown = text::cut(whole, LINE);
+            if lines.count > 0 && lines.content.len() + shown.len() > BYTES {
+                is_full = true;
+                continue;
+            }
+            lines.is_lossy |= std::str::from_utf8(&line).is_err();
+            lines.is_cut |= shown.len() < whole.len();
+            if lines.count > 0 {
+                lines.content.push('\n');
+            }
+            lines.content.push_str(&format!("{}\t{shown}", lines.total));
+            lines.count += 1;
+        }
+    }
+}

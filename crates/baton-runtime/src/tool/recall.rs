@@ -1,0 +1,73 @@
+//! Recall: an earlier result, whole, by the id that its stub carries.
+
+use std::path::PathBuf;
+
+use baton_core::id::ObservationId;
+use baton_core::observation::shapes::Recall;
+use baton_core::observation::{self, Envelope, Status};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Result, failed, head};
+use crate::load;
+
+const LINES: u64 = 400;
+const BYTES: usize = 48 << 10;
+
+/// Where earlier results are kept.
+pub trait Archive: Sync {
+    /// The tool and its result.
+    fn observation(&self, id: ObservationId) -> Option<(String, Envelope)>;
+
+    /// The file for what does not fit into a result.
+    fn output_file(&self, id: ObservationId) -> PathBuf;
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    id: String,
+    #[serde(default)]
+    from: Option<u64>,
+    #[serde(default)]
+    lines: Option<u64>,
+}
+
+pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Result {
+    let id = match ObservationId::new(args.id.trim()) {
+        Ok(id) => id,
+        Err(why) => return failed("BAD_ID", why),
+    };
+    let Some((tool, envelope)) = archive.observation(id) else {
+        return failed("NOT_FOUND", format!("there is no observation {id} in this conversation"));
+    };
+    let text = readable(archive, id, &envelope);
+    let total = text.lines().count() as u64;
+    let from = args.from.unwrap_or(1).max(1);
+    let wanted = args.lines.unwrap_or(LINES).clamp(1, 10_000);
+    let (skip, take) = (usize::try_from(from - 1), usize::try_from(wanted));
+    let lines: Vec<&str> = text
+        .lines()
+        .skip(skip.unwrap_or(usize::MAX))
+        .take(take.unwrap_or(usize::MAX))
+        .collect();
+    let joined = lines.join("\n");
+    let (content, _) = head(&joined, BYTES);
+    let to = (from - 1) + content.lines().count() as u64;
+    let truncated = to < total;
+    let status = if truncated { Status::Partial } else { Status::Success };
+    let data = Recall { id, tool, from, to, total, content: content.to_owned(), truncated };
+    Envelope::new(status, &data).into()
+}
+
+/// A result as text: its own content where it has one, else the whole of it.
+fn readable(archive: &dyn Archive, id: ObservationId, envelope: &Envelope) -> String {
+    if let Ok(bytes) = load::bytes(&archive.output_file(id), crate::sandbox::COPY) {
+        return String::from_utf8_lossy(&bytes).into_owned();
+    }
+    match envelope.data.get("content") {
+        Some(Value::String(content)) => content.clone(),
+        _ => serde_json::to_string_pretty(&envelope.data)
+            .unwrap_or_else(|_| observation::whole(envelope)),
+    }
+}
