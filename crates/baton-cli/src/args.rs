@@ -459,6 +459,9 @@ pub(crate) struct HowArgs {
     /// Take every model call from such a file
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
+    /// Confine nothing that stages and gates start
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
     #[command(flatten)]
     pub(crate) provider: ProviderArgs,
 }

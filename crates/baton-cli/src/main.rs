@@ -16,6 +16,7 @@ use crate::args::Cli;
 use crate::reply::Reply;
 
 fn main() -> ExitCode {
+    baton_runtime::sandbox::launch_if_asked();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -127,6 +127,8 @@ pub struct Around<'a> {
     pub environment: &'a Environment,
     pub executors: &'a mut Executors,
     pub control: Control,
+    /// Whether what stages and gates start is confined.
+    pub confined: bool,
     pub disk: Disk,
     pub clock: fn() -> Timestamp,
     pub watch: Box<dyn FnMut(Notice<'_>) + Send + 'a>,
@@ -639,6 +641,8 @@ impl<'a> Drive<'a> {
             prompt: &text,
             limit: Duration::from_secs(limit_seconds),
             project: &self.around.project,
+            board: &self.around.board.root,
+            confined: self.around.confined,
             writes,
             agents: &agents,
             mark: &self.mark,
@@ -743,6 +747,7 @@ impl<'a> Drive<'a> {
             self.around.environment,
             control,
             &self.mark,
+            executor::open(self.around.confined, &self.around.board.root),
         );
         if control.is_at_once() {
             return Ok(());

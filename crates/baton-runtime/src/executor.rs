@@ -16,7 +16,7 @@ use baton_core::policy;
 
 use crate::load::Environment;
 use crate::model::{Client, Delta, Kind, Mode, Tags, catalogue};
-use crate::sandbox::{self, How, Interrupt, Program};
+use crate::sandbox::{self, Confine, How, Interrupt, Program};
 
 pub use preset::{NAMES as PRESETS, Preset};
 
@@ -29,6 +29,9 @@ pub struct Call<'a> {
     pub prompt: &'a str,
     pub limit: Duration,
     pub project: &'a Path,
+    pub board: &'a Path,
+    /// Whether what it starts is confined; only a person says no.
+    pub confined: bool,
     /// Whether it may change the project's files.
     pub writes: bool,
     /// The agents that a decision may name, where one is wanted.
@@ -333,6 +336,8 @@ impl Agent {
             limit: call.limit,
             mark: call.mark.to_owned(),
             most: OUTPUT,
+            copy: None,
+            confine: open(call.confined, call.board),
         }
     }
 }
@@ -382,6 +387,14 @@ pub fn program_named(name: &str, config: &Config) -> Option<Preset> {
     own.or_else(|| Preset::built_in(name))
 }
 
+/// For programs that need the network and the home folder: all but the blackboard is theirs.
+pub fn open(confined: bool, board: &Path) -> Confine {
+    match confined {
+        true => Confine::Open { protected: vec![board.to_owned()] },
+        false => Confine::Off,
+    }
+}
+
 /// Runs a gate: a command of the policy, by the shell, in the project.
 pub fn gate(
     gate: &policy::Gate,
@@ -389,6 +402,7 @@ pub fn gate(
     environment: &Environment,
     interrupt: &Interrupt,
     mark: &str,
+    confine: Confine,
 ) -> Result<(bool, String, Duration), String> {
     let names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
     let program = Program {
@@ -399,6 +413,8 @@ pub fn gate(
         limit: Duration::from_secs(u64::from(gate.timeout)),
         mark: mark.to_owned(),
         most: 64 << 10,
+        copy: None,
+        confine,
     };
     let ran = sandbox::run(&program, interrupt)?;
     let how = match ran.how {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::board::Error;
 use crate::load::Environment;
-use crate::sandbox::{self, How, Interrupt, Program};
+use crate::sandbox::{self, Confine, How, Interrupt, Program};
 use crate::{load, store};
 
 /// Adds the line. `None`: the blackboard lies in no git repository.
@@ -70,6 +70,8 @@ pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {
         limit: Duration::from_secs(10),
         mark: "git".to_owned(),
         most: 1 << 20,
+        copy: None,
+        confine: Confine::Off,
     };
     let ran = sandbox::run(&program, &Interrupt::default()).ok()?;
     let changes = ran.stdout.text().lines().filter(|line| !line.is_empty()).count();

@@ -1,16 +1,28 @@
 //! The only place that starts a process: in a group of its own, with an environment that is named
-//! variable by variable, bounded in time and output. When it ends, nothing that it started lives on.
-//! Files and network are not confined here yet.
+//! variable by variable, bounded in time and output, and confined as far as its starter says. When
+//! it ends, nothing that it started lives on.
+
+mod confine;
+mod enter;
+mod filter;
+mod launch;
+mod mounts;
+mod output;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use confine::{Orders, Report, Sheet, StandIns};
+use output::Streams;
+
+pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
+pub use output::{COPY, Kept};
 
 /// The variable by which a process that left its group is found again.
 const MARK: &str = "BATON_PROCESS";
@@ -32,6 +44,9 @@ pub struct Program {
     /// Bytes of output that are kept, of each stream: half of them from the beginning, half from
     /// the end.
     pub most: usize,
+    /// A file for the whole output, both streams in the order they came, up to [`COPY`].
+    pub copy: Option<PathBuf>,
+    pub confine: Confine,
 }
 
 /// What a program did.
@@ -40,7 +55,96 @@ pub struct Ran {
     pub how: How,
     pub stdout: Kept,
     pub stderr: Kept,
+    /// Bytes of the output that did not come into the copy.
+    pub uncopied: u64,
+    /// Why it was ended, where it used too much of something.
+    pub note: Option<String>,
+    /// What the launcher found on its way.
+    found: Option<(bool, i32)>,
     pub time: Duration,
+}
+
+/// What this machine gives to a closed program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Whether it sees its own processes alone.
+    pub own_proc: bool,
+    /// Whether Landlock knows all that is asked of it.
+    pub whole_landlock: bool,
+}
+
+/// What this machine lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// `None`: it is not the machine, but the program that we are.
+    pub feature: Option<Feature>,
+    pub why: String,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.feature {
+            Some(feature) => write!(
+                out,
+                "no sandbox: this machine does not give {feature} ({}); `--no-sandbox` runs commands without one",
+                self.why
+            ),
+            None => write!(out, "no sandbox: {}", self.why),
+        }
+    }
+}
+
+/// What this machine gives, found out by running a program that does nothing, once.
+pub fn available() -> &'static Result<Found, Missing> {
+    static FOUND: OnceLock<Result<Found, Missing>> = OnceLock::new();
+    FOUND.get_or_init(|| probe(Vec::new()))
+}
+
+/// Whether an open program gets namespaces; found out by running one that does nothing.
+pub fn has_namespaces() -> bool {
+    let program = idle(Confine::Open { protected: Vec::new() });
+    let ran = confined(&program, &Interrupt::default());
+    ran.is_ok_and(|ran| ran.how == How::Exit(0))
+}
+
+/// The same, as if features were missing.
+pub fn probe(without: Vec<Feature>) -> Result<Found, Missing> {
+    let other = |why: String| Missing { feature: None, why };
+    let folder = tempfile::tempdir().map_err(|error| other(error.to_string()))?;
+    let closed = Closed {
+        writable: Vec::new(),
+        protected: Vec::new(),
+        hidden: Vec::new(),
+        temporary: folder.path().to_owned(),
+        network: false,
+        limits: Limits::default(),
+        without,
+    };
+    let program = idle(Confine::Closed(Box::new(closed)));
+    let ran = confined(&program, &Interrupt::default()).map_err(|refused| match refused {
+        Refused::Missing(missing) => missing,
+        Refused::Other(why) => other(why),
+    })?;
+    match (ran.how, ran.found) {
+        (How::Exit(0), Some((own_proc, landlock))) => {
+            Ok(Found { own_proc, whole_landlock: landlock > 1 })
+        }
+        (how, _) => Err(other(format!("a program that does nothing ended with {how:?}"))),
+    }
+}
+
+fn idle(confine: Confine) -> Program {
+    Program {
+        argv: ["sh", "-c", ":"].map(OsString::from).to_vec(),
+        folder: PathBuf::from("/"),
+        environment: std::env::var_os("PATH").map(|path| ("PATH".into(), path)).into_iter().collect(),
+        input: Vec::new(),
+        limit: Duration::from_secs(10),
+        mark: "probe".to_owned(),
+        most: 4_096,
+        copy: None,
+        confine,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,63 +155,6 @@ pub enum How {
     TimedOut,
     /// Somebody asked to stop at once.
     Interrupted,
-}
-
-/// An output, its middle cut out where it is too long.
-#[derive(Debug, Clone, Default)]
-pub struct Kept {
-    head: Vec<u8>,
-    tail: std::collections::VecDeque<u8>,
-    omitted: u64,
-}
-
-impl Kept {
-    fn add(&mut self, bytes: &[u8], most: usize) {
-        let room = (most / 2).saturating_sub(self.head.len()).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..room]);
-        self.tail.extend(&bytes[room..]);
-        let over = self.tail.len().saturating_sub(most / 2);
-        self.tail.drain(..over);
-        self.omitted += over as u64;
-    }
-
-    pub fn text(&self) -> String {
-        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        match self.omitted {
-            0 => lossy(&self.bytes()),
-            omitted => {
-                let tail: Vec<u8> = self.tail.iter().copied().collect();
-                format!(
-                    "{}\n[... {omitted} bytes omitted ...]\n{}",
-                    lossy(&self.head),
-                    lossy(&tail)
-                )
-            }
-        }
-    }
-
-    /// The text, where it is one and nothing of it was left out.
-    pub fn whole_text(&self) -> Result<String, &'static str> {
-        match self.omitted {
-            0 => String::from_utf8(self.bytes()).map_err(|_| "it is not UTF-8"),
-            _ => Err("it is too long"),
-        }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.head.iter().chain(&self.tail).copied().collect()
-    }
-
-    pub fn is_cut(&self) -> bool {
-        self.omitted > 0
-    }
-
-    /// The last lines.
-    pub fn end(&self, lines: usize) -> String {
-        let text = self.text();
-        let all: Vec<&str> = text.lines().collect();
-        all[all.len().saturating_sub(lines)..].join("\n")
-    }
 }
 
 /// A person's wish to stop.
@@ -133,38 +180,160 @@ pub fn ask_to_stop(pid: i32) -> Result<(), String> {
         .map_err(|error| format!("cannot signal it: {error}"))
 }
 
+/// Under which our own program knows that it is to launch another.
+const LAUNCHER: &str = "baton-sandbox";
+/// Whether this process would know.
+static CAN_LAUNCH: AtomicBool = AtomicBool::new(false);
+/// Whether this machine was found to have no namespaces.
+static NO_NAMESPACES: AtomicBool = AtomicBool::new(false);
+/// How long the kernel gets to end what it was told to.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The first thing in `main` of every program that confines others: if this process was started to
+/// be a launcher, it is one and never returns.
+pub fn launch_if_asked() {
+    let mut arguments = std::env::args_os();
+    if arguments.next().is_some_and(|name| name == LAUNCHER) {
+        std::process::exit(launch::launch(arguments));
+    }
+    CAN_LAUNCH.store(true, Ordering::SeqCst);
+}
+
+/// Why a program was not started as it should be.
+enum Refused {
+    /// The machine lacks this.
+    Missing(Missing),
+    Other(String),
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Refused {
+        Refused::Other(why)
+    }
+}
+
 /// Runs a program to its end, its limit or an interrupt. `Err`: it could not be started.
 pub fn run(program: &Program, interrupt: &Interrupt) -> Result<Ran, String> {
-    let Some((name, arguments)) = program.argv.split_first() else {
-        return Err("there is no program to start".to_owned());
+    let is_open = matches!(program.confine, Confine::Open { .. });
+    if is_open && (!CAN_LAUNCH.load(Ordering::SeqCst) || NO_NAMESPACES.load(Ordering::SeqCst)) {
+        return unconfined(program, interrupt);
+    }
+    match confined(program, interrupt) {
+        Ok(ran) => Ok(ran),
+        Err(Refused::Missing(_)) if is_open => {
+            NO_NAMESPACES.store(true, Ordering::SeqCst);
+            unconfined(program, interrupt)
+        }
+        Err(Refused::Missing(missing)) => Err(missing.to_string()),
+        Err(Refused::Other(why)) => Err(why),
+    }
+}
+
+fn unconfined(program: &Program, interrupt: &Interrupt) -> Result<Ran, String> {
+    let program = Program { confine: Confine::Off, ..program.clone() };
+    confined(&program, interrupt).map_err(|refused| match refused {
+        Refused::Missing(missing) => missing.to_string(),
+        Refused::Other(why) => why,
+    })
+}
+
+fn confined(program: &Program, interrupt: &Interrupt) -> Result<Ran, Refused> {
+    let Some(name) = program.argv.first() else {
+        return Err("there is no program to start".to_owned().into());
     };
+    let cannot = |error: &dyn std::fmt::Display| {
+        Refused::Other(format!("cannot start `{}`: {error}", Path::new(name).display()))
+    };
+    // The stand-ins stay until the program has ended.
+    let (sheet, _standing) = match Orders::of(program)? {
+        Some((orders, standing)) => (Some(Sheet::with(&orders)?), standing),
+        None => (None, StandIns::default()),
+    };
+    let mark = format!("{}-{}-{}", program.mark, std::process::id(), fastrand::u64(..));
+    let mut command = command(program, sheet.as_ref())?;
+    command.env(MARK, &mark);
+    let copy = Streams::copy_for(program)?;
+    let start = Instant::now();
+    let mut child = command.spawn().map_err(|error| cannot(&error))?;
+    let streams = Streams::of(&mut child, program, copy);
+    let how = wait(&mut child, program.limit, start, interrupt);
+    let report = sheet.as_ref().map(|sheet| ended(&child, sheet, how.is_some()));
+    if report.as_ref().is_none_or(|report| report.first.is_none()) {
+        end_all(&child, &mark);
+    }
+    let status = child.wait();
+    let said = streams.finished();
+    let (mut note, mut found) = (None, None);
+    let own = match report {
+        None => status.map_or(How::Signal(0), exit_of),
+        Some(report) => match report {
+            Report { missing: Some((feature, why)), .. } => {
+                return Err(Refused::Missing(Missing { feature: Some(feature), why }));
+            }
+            Report { failed: Some(why), .. } => {
+                return Err(Refused::Other(format!("cannot confine the program: {why}")));
+            }
+            Report { not_started: Some(why), .. } => return Err(cannot(&why)),
+            Report { too_much, how: Some(how), found: own, .. } => {
+                (note, found) = (too_much, own);
+                how
+            }
+            // Ended from outside before it could say anything.
+            _ if how.is_some() => How::Signal(libc::SIGKILL),
+            _ => return Err(Refused::Other(LOST.to_owned())),
+        },
+    };
+    let output::Said { stdout, stderr, uncopied } = said;
+    let how = how.unwrap_or(own);
+    Ok(Ran { how, stdout, stderr, uncopied, note, found, time: start.elapsed() })
+}
+
+const LOST: &str = "the launcher of the sandbox ended without a word: it was killed from outside, or /proc is not to be read";
+
+/// The process to start: the program itself, or the launcher that will start it.
+fn command(program: &Program, sheet: Option<&Sheet>) -> Result<Command, Refused> {
+    let own = OsString::from("/proc/self/exe");
+    let name = if sheet.is_some() { &own } else { &program.argv[0] };
     #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     let mut command = Command::new(name);
-    let mark = format!("{}-{}-{}", program.mark, std::process::id(), fastrand::u64(..));
+    match sheet {
+        None => command.args(&program.argv[1..]),
+        Some(_) if !CAN_LAUNCH.load(Ordering::SeqCst) => {
+            let why = "this program cannot be a launcher".to_owned();
+            return Err(Refused::Missing(Missing { feature: None, why }));
+        }
+        Some(sheet) => command
+            .arg0(LAUNCHER)
+            .arg(std::process::id().to_string())
+            .arg(sheet.number().to_string()),
+    };
     command
-        .args(arguments)
         .current_dir(&program.folder)
         .env_clear()
         .envs(&program.environment)
-        .env(MARK, &mark)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    let start = Instant::now();
-    let mut child = command
-        .spawn()
-        .map_err(|error| format!("cannot start `{}`: {error}", Path::new(name).display()))?;
-    let streams = Streams::of(&mut child, program);
-    let how = wait(&mut child, program.limit, start, interrupt);
-    end_all(&child, &mark);
-    let how = match (how, child.wait()) {
-        (Some(how), _) => how,
-        (None, Ok(status)) => exit_of(status),
-        (None, Err(_)) => How::Signal(0),
-    };
-    let (stdout, stderr) = streams.finished();
-    Ok(Ran { how, stdout, stderr, time: start.elapsed() })
+    Ok(command)
+}
+
+/// Ends the launcher, unless it ended by itself, and with it the namespace; comes back when nobody is
+/// left in it.
+fn ended(child: &Child, sheet: &Sheet, lives: bool) -> Report {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+    if lives {
+        let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    }
+    let report = sheet.report();
+    // The first process is gone only when all others are.
+    let first = report.first.and_then(Pid::from_raw);
+    if let Some(handle) = first.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+        let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+        let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience));
+    }
+    report
 }
 
 fn exit_of(status: std::process::ExitStatus) -> How {
@@ -242,52 +411,6 @@ fn with_variable(is_wanted: impl Fn(&[u8]) -> bool, own: u32) -> Vec<rustix::pro
     pids.collect()
 }
 
-/// The three streams of a program, each served by a thread of its own: none can block another.
-struct Streams {
-    stdout: mpsc::Receiver<Kept>,
-    stderr: mpsc::Receiver<Kept>,
-}
-
-impl Streams {
-    fn of(child: &mut Child, program: &Program) -> Streams {
-        if let Some(mut stdin) = child.stdin.take() {
-            let input = program.input.clone();
-            // A program that does not read its input is no error.
-            std::thread::spawn(move || stdin.write_all(&input));
-        }
-        let stdout = collected(child.stdout.take(), program.most);
-        let stderr = collected(child.stderr.take(), program.most);
-        Streams { stdout, stderr }
-    }
-
-    fn finished(self) -> (Kept, Kept) {
-        // Everybody who could hold the pipes is gone.
-        let patience = Duration::from_secs(2);
-        let of =
-            |receiver: mpsc::Receiver<Kept>| receiver.recv_timeout(patience).unwrap_or_default();
-        (of(self.stdout), of(self.stderr))
-    }
-}
-
-fn collected(from: Option<impl Read + Send + 'static>, most: usize) -> mpsc::Receiver<Kept> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut kept = Kept::default();
-        let mut buffer = [0; 16 << 10];
-        if let Some(mut from) = from {
-            while let Ok(count) = from.read(&mut buffer) {
-                if count == 0 {
-                    break;
-                }
-                kept.add(&buffer[..count], most);
-            }
-        }
-        // Nobody listens any more when the program's end was not waited for.
-        let _ = sender.send(kept);
-    });
-    receiver
-}
-
 /// The standard output of a shell command of the user's own, trimmed.
 pub fn output_of(command: &str, limit: Duration, most: usize) -> Result<String, String> {
     let program = Program {
@@ -299,6 +422,9 @@ pub fn output_of(command: &str, limit: Duration, most: usize) -> Result<String, 
         limit,
         mark: "own".to_owned(),
         most: most * 2,
+        copy: None,
+        // It is the user's own.
+        confine: Confine::Off,
     };
     let ran = run(&program, &Interrupt::default())?;
     match ran.how {
@@ -375,6 +501,8 @@ mod tests {
             limit: Duration::from_secs(20),
             mark: "test".to_owned(),
             most: 10_000,
+            copy: None,
+            confine: super::Confine::Off,
         };
         let ran = super::run(&program, &super::Interrupt::default()).unwrap();
         let text = ran.stdout.text();

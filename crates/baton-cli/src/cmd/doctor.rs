@@ -3,7 +3,7 @@
 use baton_core::history;
 use baton_core::plan::{self, Plan};
 use baton_runtime::board::Board;
-use baton_runtime::load;
+use baton_runtime::{load, sandbox};
 use serde_json::json;
 
 use super::{Outcome, Place};
@@ -135,6 +135,28 @@ fn board_findings(board: &Board) -> Vec<Finding> {
     findings
 }
 
+fn sandbox_finding() -> Finding {
+    match sandbox::available() {
+        Ok(found) => {
+            let mut detail = "namespaces, Landlock, seccomp".to_owned();
+            if !found.own_proc {
+                detail.push_str("; other processes' names can be seen");
+            }
+            if !found.whole_landlock {
+                detail.push_str("; Landlock is an older one");
+            }
+            finding("sandbox", "ok", detail)
+        }
+        Err(missing) => {
+            let open = match sandbox::has_namespaces() {
+                true => "agent programs and gates have namespaces",
+                false => "agent programs and gates run in process groups alone",
+            };
+            finding("sandbox", "none", format!("{missing}; {open}"))
+        }
+    }
+}
+
 fn surroundings(place: &Place) -> Vec<Finding> {
     let environment = &place.environment;
     let mut findings = Vec::new();
@@ -143,6 +165,7 @@ fn surroundings(place: &Place) -> Vec<Finding> {
         Some(path) => finding("user config", "none", format!("{} (optional)", path.display())),
         None => finding("user config", "none", "no HOME"),
     });
+    findings.push(sandbox_finding());
     findings.push(match environment.program("git") {
         Some(path) => finding("git", "ok", path.display().to_string()),
         None => finding("git", "none", "not on the PATH"),

@@ -38,7 +38,7 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let executors = executors(place, &config, &args.how)?;
     let board = board_for(place, args)?;
     let limits = limits(&board.config, &args.budget, None);
-    let mut session = Session::with(place, &board, executors)?;
+    let mut session = Session::with(place, &board, executors, !args.how.no_sandbox)?;
     // The repository may be younger than the blackboard.
     let _ = git::exclude(&board.root);
     if let Some(dirty) = git::dirty(&drive::project_of(&board.root), &place.environment) {
@@ -228,19 +228,21 @@ pub(super) struct Session<'a> {
     control: Control,
     /// A question stands at the terminal, and nothing else goes on.
     asking: Arc<AtomicBool>,
+    confined: bool,
     progress: Progress,
     windows: Windows,
 }
 
 impl<'a> Session<'a> {
     fn open(place: &'a Place, board: &'a Board, how: &HowArgs) -> Result<Session<'a>, Failure> {
-        Session::with(place, board, executors(place, &board.config, how)?)
+        Session::with(place, board, executors(place, &board.config, how)?, !how.no_sandbox)
     }
 
     fn with(
         place: &'a Place,
         board: &'a Board,
         executors: Executors,
+        confined: bool,
     ) -> Result<Session<'a>, Failure> {
         if !trust::is_trusted(board, &place.environment)? {
             let commands = trust::commands(board)?;
@@ -253,6 +255,7 @@ impl<'a> Session<'a> {
         }
         let mut session = Session::idle(place, board);
         session.executors = executors;
+        session.confined = confined;
         session.windows = windows(place, board);
         session.signals()?;
         Ok(session)
@@ -267,6 +270,7 @@ impl<'a> Session<'a> {
             executors: Executors::new(Box::new(Nobody)),
             control: Control::default(),
             asking: Arc::default(),
+            confined: true,
             progress: Progress::new(place.json, agents),
             windows: Box::new(|_| None),
         }
@@ -281,6 +285,7 @@ impl<'a> Session<'a> {
             environment: &self.place.environment,
             executors: &mut self.executors,
             control: self.control.clone(),
+            confined: self.confined,
             disk: Disk::default(),
             clock: drive::now,
             watch,

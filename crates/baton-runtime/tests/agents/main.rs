@@ -203,6 +203,8 @@ fn call(program: &str, server: &Server, limit: Duration) -> Option<(Outcome, Tem
         prompt: PROMPT,
         limit,
         project: &project,
+        board: &project.join(".baton"),
+        confined: false,
         writes: true,
         agents: &[],
         mark: "test",

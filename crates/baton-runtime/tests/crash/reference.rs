@@ -113,6 +113,7 @@ fn go(folder: &Path, disk: Disk, clock: fn() -> Timestamp) -> Result<i32, drive:
         environment: &environment,
         executors: &mut executors,
         control: Control::default(),
+        confined: false,
         disk,
         clock,
         watch: Box::new(|_| {}),

@@ -1,0 +1,390 @@
+//! The launcher: our own program, started once more under another name. It has one thread, enters
+//! the namespaces, and becomes the first process in them, which starts the program, takes in what it
+//! leaves behind and ends with it; whatever still runs then is ended by the kernel.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, parent_id};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus,
+    pidfd_open, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, wait,
+    waitpid,
+};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, UnshareFlags, capabilities,
+    clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
+    set_capabilities_secure_bits,
+};
+
+use super::confine::{ClosedOrders, Feature, Limits, Line, Orders, Place};
+use super::enter::{Forked, fork, unshare};
+use super::{filter, mounts};
+
+/// How often the use of processes and memory is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The exit code when there is nobody to tell what went wrong.
+const LOST: i32 = 125;
+
+/// Why it did not come to the program.
+enum Failed {
+    Missing(Feature, String),
+    Other(String),
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Failed {
+        Failed::Other(why)
+    }
+}
+
+/// Where lines go. Its position is shared by all processes of the launcher.
+struct Lines(File);
+
+impl Lines {
+    fn say(&mut self, line: &Line) {
+        // Who would read it is gone, if this fails.
+        let text = serde_json::to_string(line).unwrap_or_default();
+        let _ = self.0.write_all(format!("{text}\n").as_bytes());
+    }
+
+    fn failed(&mut self, failed: Failed) {
+        self.say(&match failed {
+            Failed::Missing(feature, why) => Line::Missing(feature, why),
+            Failed::Other(why) => Line::Failed(why),
+        });
+    }
+}
+
+/// The whole life of a launcher; its exit code.
+pub(super) fn launch(mut arguments: impl Iterator<Item = OsString>) -> i32 {
+    let mut number = || arguments.next()?.to_str()?.parse::<u32>().ok();
+    let (Some(parent), Some(sheet)) = (number(), number()) else { return LOST };
+    // A Baton that is killed takes everything with it. It may have been, already.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if parent_id() != parent {
+        return LOST;
+    }
+    let Ok((orders, mut lines)) = orders(parent, sheet) else { return LOST };
+    match enter(&orders).and_then(|()| first(&orders, &mut lines)) {
+        Ok(code) => code,
+        Err(failed) => {
+            lines.failed(failed);
+            LOST
+        }
+    }
+}
+
+fn orders(parent: u32, sheet: u32) -> io::Result<(Orders, Lines)> {
+    let path = format!("/proc/{parent}/fd/{sheet}");
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let orders = serde_json::from_slice(&bytes)?;
+    file.set_len(0)?;
+    file.rewind()?;
+    Ok((orders, Lines(file)))
+}
+
+/// Into the namespaces; the processes that are forked from here on live in them.
+fn enter(orders: &Orders) -> Result<(), Failed> {
+    let without: &[Feature] = orders.closed.as_ref().map_or(&[], |closed| &closed.without);
+    let leave = |feature: Feature, flags: UnshareFlags| {
+        if without.contains(&feature) {
+            return Err(Failed::Missing(feature, "hidden for a test".to_owned()));
+        }
+        unshare(flags).map_err(|error| Failed::Missing(feature, error.to_string()))
+    };
+    let is_root = rustix::process::geteuid().is_root();
+    let mounts = |()| leave(Feature::MountNamespace, UnshareFlags::NEWNS);
+    // Root that is trusted with everything but the protected paths stays what it is.
+    let stays_root = orders.closed.is_none() && is_root && mounts(()).is_ok();
+    if !stays_root {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        leave(Feature::UserNamespace, UnshareFlags::NEWUSER)?;
+        identity(user.as_raw(), group.as_raw())
+            .map_err(|error| Failed::Missing(Feature::UserNamespace, error.to_string()))?;
+        mounts(())?;
+    }
+    leave(Feature::PidNamespace, UnshareFlags::NEWPID)?;
+    if let Some(closed) = &orders.closed {
+        leave(Feature::NetworkNamespace, UnshareFlags::NEWIPC)?;
+        if !closed.network {
+            leave(Feature::NetworkNamespace, UnshareFlags::NEWNET)?;
+        }
+    }
+    Ok(())
+}
+
+/// Everybody is who they were.
+fn identity(user: u32, group: u32) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "no file of a disk")]
+    let write = |name: &str, text: String| std::fs::write(format!("/proc/self/{name}"), text);
+    write("setgroups", "deny".to_owned())?;
+    write("gid_map", format!("{group} {group} 1"))?;
+    write("uid_map", format!("{user} {user} 1"))
+}
+
+/// Forks the first process of the namespace and waits for its end.
+fn first(orders: &Orders, lines: &mut Lines) -> Result<i32, Failed> {
+    let (mut go, told) = io::pipe().map_err(|error| Failed::Other(error.to_string()))?;
+    match fork().map_err(|error| Failed::Other(format!("cannot fork: {error}")))? {
+        Forked::Child => {
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+            drop(told);
+            // Nothing comes where the launcher died before the line above.
+            if go.read_exact(&mut [0]).is_err() {
+                return Ok(LOST);
+            }
+            drop(go);
+            second(orders, lines)
+        }
+        Forked::Parent(pid) => {
+            lines.say(&Line::First(pid.as_raw_nonzero().get()));
+            let mut told = told;
+            let _ = told.write_all(b"!");
+            drop(told);
+            let status = waitpid(Some(pid), WaitOptions::empty());
+            if let Ok(Some((_, status))) = status
+                && let Some(signal) = status.terminating_signal()
+            {
+                lines.say(&Line::Signal(signal));
+            }
+            Ok(0)
+        }
+    }
+}
+
+/// As the first process: the view of the files, then the program.
+fn second(orders: &Orders, lines: &mut Lines) -> Result<i32, Failed> {
+    let own_proc = mounts::arrange(orders)?;
+    let folder = orders.folder.path();
+    std::env::set_current_dir(&folder)
+        .map_err(|error| Failed::Other(format!("cannot enter {}: {error}", folder.display())))?;
+    give_up_capabilities(orders.closed.is_some())?;
+    // The program could look at us as at one of its own.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| Failed::Other(error.to_string()))?;
+    match fork().map_err(|error| Failed::Other(format!("cannot fork: {error}")))? {
+        Forked::Child => {
+            let start = match &orders.closed {
+                Some(closed) => close(orders, closed, own_proc, lines),
+                None => Ok(()),
+            };
+            start?;
+            let error = exec(orders);
+            lines.say(&Line::NotStarted(error.to_string()));
+            Ok(127)
+        }
+        Forked::Parent(pid) => {
+            let limits = orders.closed.as_ref().map(|closed| closed.limits).filter(|_| own_proc);
+            tend(pid, limits, lines);
+            Ok(0)
+        }
+    }
+}
+
+fn exec(orders: &Orders) -> io::Error {
+    let mut words = orders.argv.iter().map(|word| word.word());
+    let Some(name) = words.next() else { return io::ErrorKind::InvalidInput.into() };
+    #[expect(clippy::disallowed_methods, reason = "this is the one place")]
+    let mut command = Command::new(name);
+    command.args(words);
+    if let Some(closed) = &orders.closed {
+        let temporary = if closed.is_tmp { "/tmp".into() } else { closed.temporary.word() };
+        command.env("TMPDIR", temporary);
+    }
+    command.exec()
+}
+
+/// All of them; of one who is open only what could take the mounts away.
+fn give_up_capabilities(all: bool) -> Result<(), Failed> {
+    let failed = |error: rustix::io::Errno| {
+        Failed::Other(format!("cannot give up capabilities: {error}"))
+    };
+    let own = capabilities(None).map_err(failed)?;
+    let keep = if all { CapabilitySet::empty() } else { !CapabilitySet::SYS_ADMIN };
+    for bit in 0..64 {
+        let one = CapabilitySet::from_bits_retain(1 << bit);
+        if !keep.contains(one) {
+            match remove_capability_from_bounding_set(one) {
+                // Past the last that this kernel knows; or an ordinary user, who has none to give.
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
+                other => other.map_err(failed)?,
+            }
+        }
+    }
+    if all {
+        let bits = CapabilitiesSecureBits::NO_ROOT
+            | CapabilitiesSecureBits::NO_ROOT_LOCKED
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
+        set_capabilities_secure_bits(bits).map_err(failed)?;
+        clear_ambient_capability_set().map_err(failed)?;
+    }
+    let sets = CapabilitySets {
+        effective: own.effective & keep,
+        permitted: own.permitted & keep,
+        inheritable: own.inheritable & keep,
+    };
+    set_capabilities(None, sets).map_err(failed)?;
+    if all {
+        rustix::thread::set_no_new_privs(true).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// What only the program itself gets, last of all.
+fn close(
+    orders: &Orders,
+    closed: &ClosedOrders,
+    own_proc: bool,
+    lines: &mut Lines,
+) -> Result<(), Failed> {
+    let other = |error: rustix::io::Errno| Failed::Other(error.to_string());
+    // Off the terminal that we were started from.
+    setsid().map_err(other)?;
+    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(other)?;
+    for (resource, most) in [
+        (Resource::Nproc, closed.limits.processes),
+        (Resource::Data, closed.limits.memory),
+        (Resource::Fsize, closed.limits.file),
+        (Resource::Core, 0),
+    ] {
+        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        setrlimit(resource, limit).or_else(|_| {
+            // Lower already than we may set it.
+            let now = rustix::process::getrlimit(resource);
+            if now.maximum.is_some_and(|own| own <= most) { Ok(()) } else { Err(rustix::io::Errno::PERM) }
+        })
+        .map_err(|error| Failed::Other(format!("cannot set limits: {error}")))?;
+    }
+    let landlock = restrict(orders, closed)?;
+    if closed.without.contains(&Feature::Seccomp) {
+        return Err(Failed::Missing(Feature::Seccomp, "hidden for a test".to_owned()));
+    }
+    lines.say(&Line::Found { own_proc, landlock });
+    filter::apply(closed.network).map_err(|why| Failed::Missing(Feature::Seccomp, why))
+}
+
+/// A second wall, should a mount ever have a hole: writing only beneath what is writable.
+fn restrict(orders: &Orders, closed: &ClosedOrders) -> Result<i32, Failed> {
+    use landlock::{
+        ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+        RulesetStatus,
+    };
+    let missing = |why: String| Failed::Missing(Feature::Landlock, why);
+    if closed.without.contains(&Feature::Landlock) {
+        return Err(missing("hidden for a test".to_owned()));
+    }
+    // Of a newer kernel only what an older one has, too, is asked for: the rest the filter does.
+    let rights = AccessFs::from_write(ABI::V3);
+    let mut roots: Vec<_> = orders
+        .places
+        .iter()
+        .filter_map(|place| match place {
+            Place::Writable(raw) => Some(raw.path()),
+            _ => None,
+        })
+        // Beneath a private /tmp the folder that is there now has no other name.
+        .filter(|path| path.exists())
+        .collect();
+    roots.push("/dev".into());
+    if closed.is_tmp {
+        roots.push("/tmp".into());
+    }
+    let attempt = || -> Result<RulesetStatus, landlock::RulesetError> {
+        let mut rules = Ruleset::default().handle_access(rights)?.create()?;
+        for root in &roots {
+            if let Ok(folder) = PathFd::new(root) {
+                rules = rules.add_rule(PathBeneath::new(folder, rights))?;
+            }
+        }
+        Ok(rules.restrict_self()?.ruleset)
+    };
+    match attempt() {
+        Ok(RulesetStatus::FullyEnforced) => Ok(3),
+        Ok(RulesetStatus::PartiallyEnforced) => Ok(1),
+        Ok(RulesetStatus::NotEnforced) => Err(missing("this kernel does not have it".to_owned())),
+        Err(error) => Err(missing(error.to_string())),
+    }
+}
+
+/// The first process's own life: takes in orphans, looks how much is used, and ends with the
+/// program.
+fn tend(program: Pid, limits: Option<Limits>, lines: &mut Lines) {
+    let Ok(handle) = pidfd_open(program, PidfdFlags::empty()) else {
+        // A kernel without such handles: waiting is all there is.
+        loop {
+            if ended(program, WaitOptions::empty(), lines) {
+                return;
+            }
+        }
+    };
+    let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    loop {
+        let mut fds = [PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)];
+        let _ = poll(&mut fds, Some(&pause));
+        if ended(program, WaitOptions::NOHANG, lines) {
+            return;
+        }
+        if let Some(what) = limits.and_then(|limits| over(&limits)) {
+            lines.say(&Line::TooMuch(what));
+            return lines.say(&Line::Signal(libc::SIGKILL));
+        }
+    }
+}
+
+/// Takes in everybody who has ended; whether the program was among them.
+fn ended(program: Pid, how: WaitOptions, lines: &mut Lines) -> bool {
+    while let Ok(Some((pid, status))) = wait(how) {
+        if pid == program {
+            lines.say(&line_of(status));
+            return true;
+        }
+    }
+    false
+}
+
+fn line_of(status: WaitStatus) -> Line {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Line::Exit(code),
+        (None, signal) => Line::Signal(signal.unwrap_or(0)),
+    }
+}
+
+/// What all processes of the namespace together use too much of.
+fn over(limits: &Limits) -> Option<String> {
+    let entries = std::fs::read_dir("/proc").ok()?;
+    let (mut processes, mut memory) = (0, 0);
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().first().is_some_and(u8::is_ascii_digit) {
+            continue;
+        }
+        processes += 1;
+        memory += own_memory(&entry.path()).unwrap_or(0);
+    }
+    // We are one of them.
+    if processes > limits.processes + 1 {
+        return Some(format!("it had more than {} processes", limits.processes));
+    }
+    (memory > limits.memory).then(|| format!("it used more than {} MiB", limits.memory >> 20))
+}
+
+/// Bytes that are in memory and of no file.
+fn own_memory(process: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(process.join("statm")).ok()?;
+    let mut words = text.split(' ').skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (words.next()?.ok()?, words.next()?.ok()?);
+    Some(resident.saturating_sub(shared) * 4_096)
+}

@@ -1,0 +1,170 @@
+//! The file system as a confined program sees it. Done by the first process of a new mount
+//! namespace: nothing of it is seen outside, and it goes with the namespace.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
+    move_mount, open_tree,
+};
+
+use super::confine::{ClosedOrders, Orders, Place};
+use super::enter::read_only;
+
+/// The devices that every program may need; none of them leads to hardware.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+fn said(what: &str, path: &Path) -> impl Fn(io::Error) -> String {
+    let text = format!("{what} {}", path.display());
+    move |error| format!("{text}: {error}")
+}
+
+/// A copy of the mounts at a path, which are nowhere yet.
+fn cloned(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    Ok(open_tree(CWD, path, flags)?)
+}
+
+fn put(tree: &OwnedFd, path: &Path) -> io::Result<()> {
+    Ok(move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+}
+
+/// Everything as the orders say. Whether /proc is one of our own.
+pub(super) fn arrange(orders: &Orders) -> Result<bool, String> {
+    let root = Path::new("/");
+    let is_closed = orders.closed.is_some();
+    // An open program goes on seeing what is mounted later.
+    let propagation = match is_closed {
+        true => MountPropagationFlags::PRIVATE,
+        false => MountPropagationFlags::DOWNSTREAM,
+    };
+    mount_change(root, propagation | MountPropagationFlags::REC)
+        .map_err(|error| said("cannot take over the mounts of", root)(error.into()))?;
+    // Before everything turns read-only: what lies beneath keeps the flags that it has now.
+    let mut writable: Vec<(PathBuf, OwnedFd)> = Vec::new();
+    for place in &orders.places {
+        if let Place::Writable(raw) = place {
+            let path = raw.path();
+            let tree = cloned(&path).map_err(said("cannot open", &path))?;
+            writable.push((path, tree));
+        }
+    }
+    if let Some(closed) = &orders.closed {
+        let temporary = closed.temporary.path();
+        let for_tmp = cloned(&temporary).map_err(said("cannot open", &temporary))?;
+        let dev = devices().map_err(said("cannot open the devices of", Path::new("/dev")))?;
+        read_only(root, true).map_err(said("cannot make read-only", root))?;
+        new_dev(&dev).map_err(said("cannot make", Path::new("/dev")))?;
+        places(orders, &writable)?;
+        if closed.is_tmp {
+            put(&for_tmp, Path::new("/tmp")).map_err(said("cannot cover", Path::new("/tmp")))?;
+        }
+    } else {
+        places(orders, &writable)?;
+    }
+    new_proc(orders.closed.as_ref())
+}
+
+fn places(orders: &Orders, writable: &[(PathBuf, OwnedFd)]) -> Result<(), String> {
+    for place in &orders.places {
+        let path = place.path();
+        match place {
+            Place::Writable(_) => {
+                if let Some((_, tree)) = writable.iter().find(|(own, _)| *own == path) {
+                    put(tree, &path).map_err(said("cannot mount", &path))?;
+                }
+            }
+            Place::Pinned(_) => {
+                let tree = cloned(&path).map_err(said("cannot open", &path))?;
+                put(&tree, &path).map_err(said("cannot pin", &path))?;
+            }
+            Place::Protected(_) => {
+                let tree = cloned(&path).map_err(said("cannot open", &path))?;
+                put(&tree, &path).map_err(said("cannot mount", &path))?;
+                read_only(&path, true).map_err(said("cannot make read-only", &path))?;
+            }
+            Place::Hidden(_) => hide(&path).map_err(said("cannot hide", &path))?,
+        }
+    }
+    Ok(())
+}
+
+fn hide(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+        return Ok(mount("tmpfs", path, "tmpfs", flags, Some(c"size=4k,mode=555"))?);
+    }
+    put(&cloned(Path::new("/dev/null"))?, path)
+}
+
+fn devices() -> io::Result<Vec<(&'static str, OwnedFd)>> {
+    let mut found = Vec::new();
+    for name in DEVICES {
+        match cloned(&Path::new("/dev").join(name)) {
+            Ok(tree) => found.push((name, tree)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && name != "null" => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// A folder of devices of our own. In the real one are disks, which a read-only mount protects from
+/// nobody.
+fn new_dev(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
+    let dev = Path::new("/dev");
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("tmpfs", dev, "tmpfs", flags, Some(c"size=64k,mode=755"))?;
+    for (name, tree) in devices {
+        let path = dev.join(name);
+        fs::File::create_new(&path)?;
+        put(tree, &path)?;
+    }
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
+        symlink(target, dev.join(name))?;
+    }
+    let shm = dev.join("shm");
+    fs::DirBuilder::new().mode(0o1777).create(&shm)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", &shm, "tmpfs", flags, Some(c"size=256m,mode=1777"))?;
+    let pts = dev.join("pts");
+    fs::create_dir(&pts)?;
+    // Terminals of its own are a comfort, not a need.
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let _ = mount("devpts", &pts, "devpts", flags, Some(c"newinstance,ptmxmode=0666,mode=620"));
+    read_only(dev, false)
+}
+
+/// The processes of the namespace alone. Where a container covers parts of /proc this is not
+/// allowed; the old one shows who else runs, but neither their files nor their variables.
+fn new_proc(closed: Option<&ClosedOrders>) -> Result<bool, String> {
+    let path = Path::new("/proc");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if mount("proc", path, "proc", flags, None).is_err() {
+        return Ok(false);
+    }
+    if let Some(closed) = closed {
+        // From Linux 6.14 on a namespace has its own; 300 numbers are never given out again. For
+        // root, whom the kernel counts no processes for, nothing else would stop a flood at once.
+        let most = closed.limits.processes.saturating_add(301);
+        #[expect(clippy::disallowed_methods, reason = "no file of a disk")]
+        let _ = fs::write("/proc/sys/kernel/pid_max", most.to_string());
+        // As root it could set up the machine by writing here.
+        read_only(path, false).map_err(said("cannot make read-only", path))?;
+    }
+    Ok(true)
+}

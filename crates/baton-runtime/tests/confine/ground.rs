@@ -1,0 +1,131 @@
+//! A project, a home and a blackboard to try things on.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_runtime::load::Environment;
+use baton_runtime::sandbox::{self, Closed, Confine, How, Interrupt, Program, Ran};
+use tempfile::TempDir;
+
+pub(crate) struct Ground {
+    pub(crate) folder: TempDir,
+}
+
+impl Ground {
+    pub(crate) fn new() -> Ground {
+        let ground = Ground { folder: TempDir::new().unwrap() };
+        for name in ["project/src", "home", "temporary", "elsewhere"] {
+            fs::create_dir_all(ground.path(name)).unwrap();
+        }
+        ground
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn closed(&self) -> Closed {
+        let home = self.path("home");
+        let environment = Environment::of(&[("HOME", home.to_str().unwrap())]);
+        let (project, board) = (self.path("project"), self.path("project/.baton"));
+        Closed::usual(&project, &board, &self.path("temporary"), &environment).unwrap()
+    }
+
+    pub(crate) fn confine(&self) -> Confine {
+        Confine::Closed(Box::new(self.closed()))
+    }
+
+    pub(crate) fn open(&self) -> Confine {
+        Confine::Open { protected: vec![self.path("project/.baton")] }
+    }
+
+    pub(crate) fn program(&self, argv: &[&str], confine: Confine) -> Program {
+        let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
+        for name in ["PATH", "RUSTUP_HOME", "CARGO_HOME", "PYENV_ROOT"] {
+            environment.extend(std::env::var_os(name).map(|value| (name.into(), value)));
+        }
+        environment.insert("HOME".into(), self.path("home").into());
+        Program {
+            argv: argv.iter().map(OsString::from).collect(),
+            folder: self.path("project"),
+            environment,
+            input: Vec::new(),
+            limit: Duration::from_secs(60),
+            mark: "confine".to_owned(),
+            most: 1 << 20,
+            copy: None,
+            confine,
+        }
+    }
+
+    pub(crate) fn run(&self, argv: &[&str], confine: Confine) -> Ran {
+        run(&self.program(argv, confine))
+    }
+
+    /// A line for the shell; what it said, and that it went well.
+    pub(crate) fn shell(&self, line: &str, confine: Confine) -> String {
+        let ran = self.run(&["sh", "-c", line], confine);
+        let said = format!("{}{}", ran.stdout.text(), ran.stderr.text());
+        assert_eq!(ran.how, How::Exit(0), "{line}: {said}");
+        said
+    }
+
+    /// This very program as the attacker.
+    pub(crate) fn probe(&self, words: &[&str], confine: Confine) -> (How, String) {
+        let own = std::env::current_exe().unwrap();
+        let mut argv = vec![own.to_str().unwrap(), "probe"];
+        argv.extend(words);
+        let ran = self.run(&argv, confine);
+        (ran.how, format!("{}{}", ran.stdout.text(), ran.stderr.text()))
+    }
+}
+
+pub(crate) fn run(program: &Program) -> Ran {
+    sandbox::run(program, &Interrupt::default()).unwrap()
+}
+
+/// Every file under a folder: its kind, its mode, what it holds.
+pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(path) = left.pop() {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        let mode = metadata.permissions().mode();
+        let holds = if metadata.is_dir() {
+            left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            String::new()
+        } else if metadata.is_symlink() {
+            fs::read_link(&path).unwrap().display().to_string()
+        } else {
+            String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned()
+        };
+        found.insert(path, format!("{mode:o} {holds}"));
+    }
+    found
+}
+
+/// Processes whose command line holds this word.
+pub(crate) fn alive(word: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let bytes = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&bytes).replace('\0', " ");
+        (line.contains(word) && pid != std::process::id()).then(|| format!("{pid} {line}"))
+    });
+    lines.collect()
+}

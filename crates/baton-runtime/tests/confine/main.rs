@@ -1,0 +1,59 @@
+//! What confined programs can and cannot do: this program is the launcher, the tests, and the
+//! attacker (`probe`), too. Every attack is made outside of the sandbox first, where it must work.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
+#![expect(clippy::print_stdout, reason = "what was tried is worth seeing")]
+
+mod files;
+mod ground;
+mod missing;
+mod network;
+mod probe;
+mod processes;
+mod programs;
+mod usage;
+
+fn main() {
+    baton_runtime::sandbox::launch_if_asked();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("probe") => std::process::exit(probe::probe(&args[1..])),
+        Some("child") => return processes::child(&args[1..]),
+        _ => {}
+    }
+    // As the usual test programs do: a word chooses tests by name.
+    let filter = args.iter().find(|word| !word.starts_with('-')).cloned().unwrap_or_default();
+    if args.iter().any(|word| word == "--list") {
+        return;
+    }
+    let tests: [(&str, fn()); 14] = [
+        ("what_is_missing_is_said_and_nothing_runs", missing::refused),
+        ("what_cannot_be_protected_is_refused", missing::unprotectable),
+        ("no_process_survives", processes::no_process_survives),
+        ("a_killed_baton_takes_everything_with_it", processes::killed_with_baton),
+        ("an_interrupt_ends_everything", processes::interrupted),
+        ("floods_and_hogs_are_bounded", usage::floods_and_hogs),
+        ("the_whole_output_is_kept_on_disk", usage::copied),
+        ("protected_files_cannot_be_touched", files::protected),
+        ("stand_ins_come_and_go", files::stand_ins),
+        ("hidden_files_cannot_be_read", files::hidden),
+        ("an_open_program_cannot_touch_what_is_protected", files::open),
+        ("nothing_is_reached_without_the_network", network::unreachable),
+        ("with_the_network_only_the_internet_is_reached", network::reachable),
+        ("ordinary_programs_work", programs::ordinary),
+    ];
+    let (mut ran, mut failed) = (0, Vec::new());
+    for (name, test) in tests.into_iter().chain([("the_cost", programs::cost as fn())]) {
+        if !name.contains(&filter) {
+            continue;
+        }
+        ran += 1;
+        let start = std::time::Instant::now();
+        match std::panic::catch_unwind(test) {
+            Ok(()) => println!("test {name} ... ok ({:.1} s)", start.elapsed().as_secs_f64()),
+            Err(_) => failed.push(name),
+        }
+    }
+    println!("{ran} tests, {} failed {failed:?}", failed.len());
+    std::process::exit(i32::from(!failed.is_empty()));
+}

@@ -1,0 +1,326 @@
+//! The attacker. Exit 0: it got what it wanted; 1: it did not.
+#![expect(unsafe_code, reason = "an attacker does not go through a library")]
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::FromRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(crate) fn probe(words: &[String]) -> i32 {
+    let word = |index: usize| words.get(index).map_or("", String::as_str);
+    match word(0) {
+        "attack" => return attack(Path::new(word(1)), Path::new(word(2))),
+        "daemon" => return daemon(),
+        "bomb" => return bomb(),
+        "hog" => return hog(word(1).parse().unwrap()),
+        "hogs" => return hogs(word(1).parse().unwrap(), word(2).parse().unwrap()),
+        _ => {}
+    }
+    let done = sockets(word(0), word(1)).or_else(|| processes(word(0), word(1))).or_else(|| calls(word(0)));
+    match done.unwrap_or_else(|| panic!("there is no probe {words:?}")) {
+        Ok(()) => 0,
+        Err(error) => {
+            println!("{error}");
+            1
+        }
+    }
+}
+
+type Done = Option<io::Result<()>>;
+
+fn checked(result: i64) -> io::Result<i64> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn call(number: i64, arguments: [i64; 5]) -> io::Result<i64> {
+    let [a, b, c, d, e] = arguments;
+    // SAFETY: pointers among the arguments point to what lives longer than the call, or nowhere.
+    checked(unsafe { libc::syscall(number, a, b, c, d, e) })
+}
+
+fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<()> {
+    call(libc::SYS_socket, [domain, kind, protocol, 0, 0].map(i64::from)).map(drop)
+}
+
+fn said_hello(mut stream: impl Read) -> io::Result<()> {
+    let mut bytes = [0; 5];
+    stream.read_exact(&mut bytes)
+}
+
+fn udp_answer(socket: io::Result<UdpSocket>, to: (impl Into<std::net::IpAddr>, &str), bytes: &[u8]) -> io::Result<()> {
+    let socket = socket?;
+    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+    socket.send_to(bytes, (to.0.into(), to.1.parse().unwrap()))?;
+    socket.recv(&mut [0; 64]).map(drop)
+}
+
+/// One end of a pair can be sent elsewhere.
+fn pair() -> io::Result<UnixDatagram> {
+    let mut ends = [0; 2];
+    // SAFETY: the pointer is to two numbers; what is returned is ours.
+    checked(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, ends.as_mut_ptr()) }.into())?;
+    // SAFETY: as above.
+    Ok(unsafe { UnixDatagram::from_raw_fd(ends[0]) })
+}
+
+fn sockets(name: &str, at: &str) -> Done {
+    let port = || at.parse::<u16>().unwrap();
+    let address = |name: &str| SocketAddr::from_abstract_name(name).unwrap();
+    Some(match name {
+        "tcp" => TcpStream::connect((Ipv4Addr::LOCALHOST, port())).and_then(said_hello),
+        "tcp6" => TcpStream::connect((Ipv6Addr::LOCALHOST, port())).and_then(said_hello),
+        "tcp-server" => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map(drop),
+        "udp" => udp_answer(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)), (Ipv4Addr::LOCALHOST, at), b"x"),
+        "udp6" => udp_answer(UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, at), b"x"),
+        "dns" => {
+            // A question for the address of `a.b`.
+            let question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x01b\x00\x00\x01\x00\x01";
+            udp_answer(UdpSocket::bind("0.0.0.0:0"), (Ipv4Addr::LOCALHOST, at), question)
+        }
+        "unix" => UnixStream::connect(at).and_then(said_hello),
+        "unix-datagram" => UnixDatagram::unbound().and_then(|own| own.send_to(b"x", at)).map(drop),
+        "unix-pair" => pair().and_then(|own| own.send_to(b"x", at)).map(drop),
+        "unix-server" => UnixListener::bind("own-socket").map(drop),
+        "abstract" => UnixStream::connect_addr(&address(at)).and_then(said_hello),
+        "abstract-pair" => pair().and_then(|own| own.send_to_addr(b"x", &address(at))).map(drop),
+        "pair" => UnixStream::pair().and_then(|(mut a, b)| {
+            a.write_all(b"hello")?;
+            said_hello(b)
+        }),
+        "netlink" => socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE),
+        "netlink-events" => socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT),
+        "raw" => socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP),
+        "packet" => socket(libc::AF_PACKET, libc::SOCK_RAW, 0x300),
+        "vsock" => socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0),
+        "alg" => socket(libc::AF_ALG, libc::SOCK_SEQPACKET, 0),
+        "bluetooth" => socket(libc::AF_BLUETOOTH, libc::SOCK_RAW, 1),
+        _ => return None,
+    })
+}
+
+fn processes(name: &str, pid: &str) -> Done {
+    let file = |path: String| fs::read(path).map(drop);
+    let number = || pid.parse::<i64>().unwrap();
+    Some(match name {
+        "signal" => call(libc::SYS_kill, [number(), 0, 0, 0, 0]).map(drop),
+        "environment-of" => file(format!("/proc/{pid}/environ")),
+        "files-of" => fs::read_dir(format!("/proc/{pid}/root/")).map(drop),
+        "ptrace" => call(libc::SYS_ptrace, [0; 5]).map(drop),
+        "process-memory" => {
+            let (mut to, from) = ([0_u8; 4], *b"from");
+            let to = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: 4 };
+            let from = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: 4 };
+            // SAFETY: both pieces are ours, and so is the process.
+            checked(unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) } as i64).map(drop)
+        }
+        "nice-to-all" => call(libc::SYS_setpriority, [0, 0, -5, 0, 0]).map(drop),
+        "pidfd-getfd" => call(libc::SYS_pidfd_open, [i64::from(std::process::id()), 0, 0, 0, 0])
+            .and_then(|own| call(libc::SYS_pidfd_getfd, [own, 1, 0, 0, 0]))
+            .map(drop),
+        "join-namespace" => fs::File::open("/proc/self/ns/mnt").and_then(|own| {
+            use std::os::fd::AsRawFd;
+            call(libc::SYS_setns, [i64::from(own.as_raw_fd()), 0, 0, 0, 0]).map(drop)
+        }),
+        _ => return None,
+    })
+}
+
+fn calls(name: &str) -> Done {
+    let writes = |path: &str| fs::OpenOptions::new().write(true).open(path).map(drop);
+    let mut room = [0_u8; 512];
+    let room = room.as_mut_ptr() as i64;
+    Some(match name {
+        "io-uring" => call(libc::SYS_io_uring_setup, [1, room, 0, 0, 0]).map(drop),
+        // A map of one number for another.
+        "bpf" => {
+            let attributes: [u32; 32] = std::array::from_fn(|index| [2, 4, 4, 1].get(index).copied().unwrap_or(0));
+            call(libc::SYS_bpf, [0, attributes.as_ptr() as i64, 72, 0, 0]).map(drop)
+        }
+        "perf" => {
+            let mut attributes = [0_u32; 32];
+            // The clock of this task, the kernel left out.
+            (attributes[0], attributes[1], attributes[10]) = (1, 112, 0b110_0000);
+            call(libc::SYS_perf_event_open, [attributes.as_ptr() as i64, 0, -1, -1, 0]).map(drop)
+        }
+        "userfaultfd" => call(libc::SYS_userfaultfd, [1, 0, 0, 0, 0]).map(drop),
+        "key" => call(libc::SYS_keyctl, [0, -3, 1, 0, 0]).map(drop),
+        "user-namespace" => call(libc::SYS_unshare, [libc::CLONE_NEWUSER.into(), 0, 0, 0, 0]).map(drop),
+        "clone-user-namespace" => {
+            let flags = i64::from(libc::CLONE_NEWUSER | libc::SIGCHLD);
+            call(libc::SYS_clone, [flags, 0, 0, 0, 0]).map(|pid| if pid == 0 { std::process::exit(0) })
+        }
+        "clone3" => {
+            let arguments: [u64; 11] = [libc::CLONE_NEWUSER as u64, 0, 0, 0, libc::SIGCHLD as u64, 0, 0, 0, 0, 0, 0];
+            call(libc::SYS_clone3, [arguments.as_ptr() as i64, 88, 0, 0, 0]).map(|pid| if pid == 0 { std::process::exit(0) })
+        }
+        // In a mount namespace of our own, where one can be had: outside nothing must change.
+        "mount" => {
+            let _ = call(libc::SYS_unshare, [libc::CLONE_NEWNS.into(), 0, 0, 0, 0]);
+            call(libc::SYS_mount, [c"/".as_ptr() as i64, c"/".as_ptr() as i64, 0, (libc::MS_REC | libc::MS_PRIVATE).cast_signed(), 0])
+                .map(drop)
+        }
+        "open-tree" => call(libc::SYS_open_tree, [-100, c"/".as_ptr() as i64, 1, 0, 0]).map(drop),
+        "handle" => {
+            let mut handle = [0_u32; 34];
+            handle[0] = 128;
+            let mut id = 0_i32;
+            call(libc::SYS_name_to_handle_at, [-100, c"/".as_ptr() as i64, handle.as_mut_ptr() as i64, (&raw mut id) as i64, 0]).map(drop)
+        }
+        "personality" => call(libc::SYS_personality, [0x004_0000, 0, 0, 0, 0]).map(drop),
+        "chroot" => call(libc::SYS_chroot, [c"/".as_ptr() as i64, 0, 0, 0, 0]).map(drop),
+        "terminal-input" => terminal_input(),
+        "x32" => call(libc::SYS_getpid + 0x4000_0000, [0; 5]).map(drop),
+        "disk" => disk().and_then(|path| writes(&path)),
+        "kernel-log" => writes("/dev/kmsg"),
+        "core-pattern" => writes("/proc/sys/kernel/core_pattern"),
+        _ => return None,
+    })
+}
+
+/// Types into a terminal of our own.
+fn terminal_input() -> io::Result<()> {
+    let (mut one, mut other) = (0, 0);
+    // SAFETY: two numbers are written to, the rest is left out.
+    checked(unsafe { libc::openpty(&raw mut one, &raw mut other, std::ptr::null_mut(), std::ptr::null(), std::ptr::null()) }.into())?;
+    let _ = rustix::process::setsid();
+    // SAFETY: the numbers are open files; the letter is read from where it stands.
+    unsafe {
+        libc::ioctl(other, libc::TIOCSCTTY, 0);
+        checked(libc::ioctl(other, libc::TIOCSTI, c"x".as_ptr()).into()).map(drop)
+    }
+}
+
+fn disk() -> io::Result<String> {
+    let names = fs::read_dir("/sys/class/block")?.flatten();
+    let first = names.map(|entry| format!("/dev/{}", entry.file_name().display()));
+    first.filter(|path| fs::exists(path).unwrap_or(false)).min().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Everything that could change what a path holds, from a folder that may be written.
+fn attack(path: &Path, scratch: &Path) -> i32 {
+    let spare = |name: &str| scratch.join(format!("spare-{name}"));
+    let made = |name: &str| -> io::Result<PathBuf> {
+        fs::write(spare(name), "evil")?;
+        Ok(spare(name))
+    };
+    let there = path.symlink_metadata().is_ok();
+    let parent = path.parent().unwrap();
+    let c = |path: &Path| std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    let tries: Vec<(&str, Box<dyn Fn() -> io::Result<()> + '_>)> = vec![
+        ("chmod", Box::new(|| fs::set_permissions(path, fs::Permissions::from_mode(0o777)))),
+        ("touch", Box::new(|| fs::File::open(path)?.set_modified(std::time::SystemTime::UNIX_EPOCH))),
+        ("hard link out", Box::new(|| fs::hard_link(path, spare("link")))),
+        ("attribute", Box::new(|| {
+            let (path, name) = (c(path), c"user.evil");
+            call(libc::SYS_setxattr, [path.as_ptr() as i64, name.as_ptr() as i64, name.as_ptr() as i64, 4, 0]).map(drop)
+        })),
+        ("exchange", Box::new(|| {
+            let (from, to) = (c(&made("exchange")?), c(path));
+            call(libc::SYS_renameat2, [-100, from.as_ptr() as i64, -100, to.as_ptr() as i64, 2]).map(drop)
+        })),
+        ("append", Box::new(|| fs::OpenOptions::new().append(true).open(path)?.write_all(b"evil"))),
+        ("truncate", Box::new(|| fs::OpenOptions::new().write(true).truncate(true).open(path).map(drop))),
+        ("write", Box::new(|| fs::write(path, "evil"))),
+        ("make a folder", Box::new(|| fs::create_dir(path))),
+        ("make its folders", Box::new(|| {
+            if parent.exists() { return Err(io::ErrorKind::AlreadyExists.into()) }
+            fs::create_dir_all(parent)
+        })),
+        ("create", Box::new(|| fs::File::create_new(path).map(drop))),
+        ("inside", Box::new(|| fs::write(path.join("evil"), "evil"))),
+        ("link to", Box::new(|| symlink("/evil", path))),
+        ("hard link over", Box::new(|| fs::hard_link(made("hard")?, path))),
+        ("fifo", Box::new(|| call(libc::SYS_mknodat, [-100, c(path).as_ptr() as i64, i64::from(libc::S_IFIFO), 0, 0]).map(drop))),
+        ("rename over", Box::new(|| fs::rename(made("over")?, path))),
+        ("rename a folder over", Box::new(|| {
+            let _ = fs::create_dir(spare("folder"));
+            fs::rename(spare("folder"), path)
+        })),
+        ("rename away", Box::new(|| fs::rename(path, spare("away")))),
+        ("swap its folder", Box::new(|| {
+            if !parent.exists() || path.ends_with(".baton") || path.ends_with(".git") { return Err(io::ErrorKind::NotFound.into()) }
+            fs::rename(parent, spare("parent"))
+        })),
+        ("swap the folder of its folder", Box::new(|| {
+            let top = parent.parent().unwrap();
+            if !parent.exists() || parent.ends_with(".baton") || parent.ends_with(".git") || parent.ends_with("home") { return Err(io::ErrorKind::NotFound.into()) }
+            fs::rename(top, spare("top"))
+        })),
+        ("unlink", Box::new(|| fs::remove_file(path))),
+        ("remove", Box::new(|| fs::remove_dir_all(path))),
+        ("unmount", Box::new(|| call(libc::SYS_umount2, [c(path).as_ptr() as i64, 2, 0, 0, 0]).map(drop))),
+    ];
+    for (name, attempt) in tries {
+        match attempt() {
+            Ok(()) => println!("succeeded: {name} ({there})"),
+            Err(error) => println!("denied: {name}: {error}"),
+        }
+    }
+    for name in ["link", "exchange", "hard", "over", "away", "folder", "parent", "top"] {
+        let _ = fs::remove_file(spare(name)).or_else(|_| fs::remove_dir_all(spare(name)));
+    }
+    0
+}
+
+/// Leaves its parent, its session and everything that it had open.
+fn daemon() -> i32 {
+    // SAFETY: this program has one thread here.
+    unsafe {
+        if libc::fork() == 0 {
+            libc::setsid();
+            if libc::fork() == 0 {
+                let _ = std::env::set_current_dir("/");
+                libc::close_range(0, 1_000, 0);
+                libc::signal(libc::SIGTERM, libc::SIG_IGN);
+                std::thread::sleep(Duration::from_secs(600));
+            }
+            libc::_exit(0);
+        }
+    }
+    0
+}
+
+/// Every process makes others, for as long as it can.
+fn bomb() -> i32 {
+    let start = std::time::Instant::now();
+    let mut refused = false;
+    while start.elapsed() < Duration::from_secs(3) {
+        // SAFETY: nothing but this very loop goes on in the child.
+        refused |= unsafe { libc::fork() } < 0;
+        if refused {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    i32::from(refused)
+}
+
+fn hog(mebibytes: usize) -> i32 {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..mebibytes {
+        let mut piece = Vec::new();
+        if piece.try_reserve_exact(1 << 20).is_err() {
+            return 9;
+        }
+        piece.resize(1 << 20, 7);
+        all.push(piece);
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    i32::from(all.len() < mebibytes)
+}
+
+fn hogs(mebibytes: usize, count: usize) -> i32 {
+    for _ in 0..count {
+        // SAFETY: this program has one thread here.
+        if unsafe { libc::fork() } == 0 {
+            return hog(mebibytes);
+        }
+    }
+    // Nobody was stopped if it comes to this.
+    std::thread::sleep(Duration::from_secs(6));
+    0
+}
