@@ -2,9 +2,8 @@
 //! can be seen. A long one goes on in a new segment that begins with a checkpoint; older segments
 //! are then only checksummed.
 //!
-//! A line is `<length> <checksum> <json>`. The last line of a file that ends too early was torn by a
-//! crash: it was never acknowledged, is cut off and reported. Anything else that does not add up is
-//! damage: it stops with the number of the record and is never skipped.
+//! A torn last line (`frame`) is cut off and reported; damage anywhere else stops with the number of
+//! the record.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,6 +14,7 @@ use baton_core::id::Timestamp;
 use baton_core::workflow::State;
 use serde::{Deserialize, Serialize};
 
+use crate::frame::{self, Frames};
 use crate::load;
 use crate::store::{self, Disk};
 
@@ -22,7 +22,6 @@ use crate::store::{self, Disk};
 const SEGMENT_BYTES: u64 = 1 << 20;
 /// A segment holds at most one iteration more than that; this is a guard against a wrong file.
 const MAX_BYTES: u64 = 1 << 30;
-const HEADER: usize = 18;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -89,22 +88,7 @@ fn segment_path(folder: &Path, number: usize) -> PathBuf {
 
 fn encoded(line: &Line) -> Vec<u8> {
     let json = serde_json::to_string(line).unwrap_or_default();
-    framed(json.as_bytes())
-}
-
-fn framed(json: &[u8]) -> Vec<u8> {
-    let length = format!("{:08x}", json.len());
-    let mut out = format!("{length} {:08x} ", checksum(length.as_bytes(), json)).into_bytes();
-    out.extend_from_slice(json);
-    out.push(b'\n');
-    out
-}
-
-fn checksum(length: &[u8], json: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(length);
-    hasher.update(json);
-    hasher.finalize()
+    frame::framed(json.as_bytes())
 }
 
 impl Journal {
@@ -291,8 +275,8 @@ fn read(folder: &Path, depth: Depth) -> Result<Read, Error> {
         }
         read.records.push(*record);
     }
-    read.torn = lines.torn;
-    read.length = (bytes.len() - lines.torn) as u64;
+    read.torn = lines.torn();
+    read.length = (bytes.len() - lines.torn()) as u64;
     Ok(read)
 }
 
@@ -316,7 +300,7 @@ fn older(folder: &Path, before: &[(u64, u32)], depth: Depth) -> Result<Vec<Recor
             }
         }
         expected = lines.expected;
-        if !is_right || lines.torn > 0 {
+        if !is_right || lines.torn() > 0 {
             return Err(lines.damaged("the segment is not what its checksum says"));
         }
     }
@@ -325,83 +309,31 @@ fn older(folder: &Path, before: &[(u64, u32)], depth: Depth) -> Result<Vec<Recor
 
 /// The lines of a segment.
 struct Lines<'a> {
-    rest: &'a [u8],
+    frames: Frames<'a>,
     path: &'a Path,
     /// The number of the record that comes next, for messages.
     expected: u64,
-    torn: usize,
 }
 
 impl<'a> Lines<'a> {
     fn new(bytes: &'a [u8], path: &'a Path, expected: u64) -> Lines<'a> {
-        Lines { rest: bytes, path, expected, torn: 0 }
+        Lines { frames: Frames::new(bytes), path, expected }
     }
 
     fn damaged(&self, why: &str) -> Error {
         Error::Damaged { path: self.path.to_owned(), record: self.expected, why: why.to_owned() }
     }
 
-    fn next(&mut self) -> Result<Option<Line>, Error> {
-        if self.rest.is_empty() {
-            return Ok(None);
-        }
-        let end = memchr::memchr(b'\n', self.rest);
-        let line = &self.rest[..end.unwrap_or(self.rest.len())];
-        let is_last = end.is_none_or(|end| end + 1 == self.rest.len());
-        let json = match header(line) {
-            Some((length, sum)) if line.len() == HEADER + length => {
-                let json = &line[HEADER..];
-                (checksum(&line[..8], json) == sum).then_some(json)
-            }
-            _ => None,
-        };
-        match (json, end) {
-            (Some(json), Some(end)) => {
-                let text =
-                    std::str::from_utf8(json).map_err(|_| self.damaged("it is not UTF-8"))?;
-                let line = serde_json::from_str(text)
-                    .map_err(|error| self.damaged(&format!("it is not an event: {error}")))?;
-                self.rest = &self.rest[end + 1..];
-                Ok(Some(line))
-            }
-            _ if is_last && is_torn(line, end.is_some()) => {
-                self.torn = self.rest.len();
-                self.rest = &[];
-                Ok(None)
-            }
-            _ => Err(self.damaged("its checksum is wrong")),
-        }
+    fn torn(&self) -> usize {
+        self.frames.torn
     }
-}
 
-/// Length and checksum, where the header is one.
-fn header(line: &[u8]) -> Option<(usize, u32)> {
-    // Exactly as we write it: a letter in capitals is a flipped bit.
-    let head = line.get(..HEADER).filter(|head| is_head(head))?;
-    let head = std::str::from_utf8(head).ok()?;
-    let length = usize::from_str_radix(head.get(..8)?, 16).ok()?;
-    Some((length, u32::from_str_radix(head.get(9..17)?, 16).ok()?))
-}
-
-/// Whether a last line is the beginning of a record that a crash cut off: too short and without its
-/// end, or with holes that a disk leaves where data was not written. A line that is long enough and
-/// wrong was changed later.
-fn is_torn(line: &[u8], has_end: bool) -> bool {
-    const HOLE: [u8; 16] = [0; 16];
-    let has_hole = line.windows(HOLE.len()).any(|window| window == HOLE);
-    let is_short = match header(line) {
-        Some((length, _)) => line.len() <= HEADER + length,
-        None => line.len() < HEADER && is_head(line),
-    };
-    has_hole || (!has_end && is_short)
-}
-
-/// Whether this could be the first bytes of a header.
-fn is_head(line: &[u8]) -> bool {
-    line.iter().enumerate().all(|(at, byte)| match at {
-        8 | 17 => *byte == b' ',
-        _ => byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase(),
-    })
+    fn next(&mut self) -> Result<Option<Line>, Error> {
+        let found = self.frames.next();
+        let Some(text) = found.map_err(|why| self.damaged(why))? else { return Ok(None) };
+        let line = serde_json::from_str(text);
+        line.map(Some).map_err(|error| self.damaged(&format!("it is not an event: {error}")))
+    }
 }
 
 fn nothing_started() -> baton_core::event::RunStarted {

@@ -20,6 +20,7 @@ use baton_core::turn::Offered;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::approve::Approvals;
 use crate::beneath::{self, Root};
 use crate::sandbox::Interrupt;
 
@@ -33,6 +34,7 @@ pub struct Workshop {
     /// The blackboard: searches pass it over.
     pub board: Option<PathBuf>,
     pub shell: Shell,
+    pub approvals: Approvals,
     pub freshness: Mutex<Freshness>,
     /// Whether files may be changed by Edit, MultiEdit and Write.
     pub writes: bool,
@@ -174,6 +176,12 @@ impl Workshop {
         archive: &dyn Archive,
         interrupt: &Interrupt,
     ) -> Result {
+        let is_act = matches!(call.name.as_str(), "Edit" | "MultiEdit" | "Write" | "Bash");
+        let leaves =
+            call.name == "Bash" && self.shell.closed.is_some() && bash::leaves(&call.arguments);
+        if is_act && let Err(why) = self.approvals.check(call, leaves) {
+            return failed("DENIED", why);
+        }
         let ran = match call.name.as_str() {
             "LS" => arguments(call).map(|args| look::ls(self, &args)),
             "Read" => arguments(call).map(|args| look::read(self, &args)),

@@ -14,7 +14,7 @@ use super::{Result, Workshop, failed};
 /// A larger file is not edited.
 const FILE: u64 = 16 << 20;
 /// Lines of a new file that the result shows.
-const HEAD: usize = 50;
+const HEAD: usize = 20;
 /// Bytes of a difference that the result shows.
 const DIFF: usize = 24 << 10;
 
@@ -23,11 +23,16 @@ const DIFF: usize = 24 << 10;
 pub(super) struct EditArgs {
     #[serde(alias = "file_path", alias = "file")]
     path: String,
-    #[serde(flatten)]
-    replacement: Replacement,
+    #[serde(alias = "old")]
+    old_string: String,
+    #[serde(alias = "new")]
+    new_string: String,
+    #[serde(default, alias = "all")]
+    replace_all: bool,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Replacement {
     #[serde(alias = "old")]
     old_string: String,
@@ -46,7 +51,8 @@ pub(super) struct MultiEditArgs {
 }
 
 pub(super) fn edit(shop: &Workshop, args: EditArgs) -> Result {
-    apply(shop, &args.path, &[args.replacement])
+    let EditArgs { path, old_string, new_string, replace_all } = args;
+    apply(shop, &path, &[Replacement { old_string, new_string, replace_all }])
 }
 
 pub(super) fn multi_edit(shop: &Workshop, args: &MultiEditArgs) -> Result {

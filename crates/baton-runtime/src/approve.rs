@@ -1,0 +1,81 @@
+//! Who is asked before an agent acts. The confinement is the boundary; this is for people who want to
+//! look at each step, and for commands that must leave the confinement. Nothing is ever taken for a
+//! yes but a person's own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use baton_core::message::ToolCall;
+use baton_core::text;
+use serde_json::Value;
+
+/// When a person is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Before every act.
+    Ask,
+    /// Only before what leaves the confinement.
+    #[default]
+    Auto,
+    /// Never: what would have to be asked is refused.
+    Never,
+}
+
+/// Somebody who can be asked.
+pub trait Person: Send + Sync {
+    /// Whether exactly this may be done. It is shown as it is, with nothing hidden in it.
+    fn agrees(&self, question: &str) -> bool;
+}
+
+#[derive(Clone, Default)]
+pub struct Approvals {
+    pub mode: Mode,
+    pub person: Option<Arc<dyn Person>>,
+}
+
+impl fmt::Debug for Approvals {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Approvals({:?}, {})", self.mode, self.person.is_some())
+    }
+}
+
+impl Approvals {
+    /// `Err`: why it may not be done.
+    pub fn check(&self, call: &ToolCall, leaves: bool) -> Result<(), String> {
+        let must_ask = match self.mode {
+            Mode::Ask => true,
+            Mode::Auto | Mode::Never => leaves,
+        };
+        if !must_ask {
+            return Ok(());
+        }
+        let what = if leaves { "leaves the confinement" } else { "acts" };
+        match (&self.person, self.mode) {
+            (_, Mode::Never) | (None, _) => {
+                Err(format!("a call that {what} needs a person's yes, and nobody can be asked here"))
+            }
+            (Some(person), _) if person.agrees(&question(call, leaves)) => Ok(()),
+            (Some(_), _) => Err("the person said no".to_owned()),
+        }
+    }
+}
+
+/// Exactly what will be done: every character that could hide something is written out.
+pub fn question(call: &ToolCall, leaves: bool) -> String {
+    let mut out = match leaves {
+        true => format!("{}, OUTSIDE of the confinement:", call.name),
+        false => format!("{}:", call.name),
+    };
+    for (name, value) in &call.arguments {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        out.push_str(&format!("\n  {}: ", text::escaped(name)));
+        // A line of its own for each line: none can pass for one of ours.
+        let lines: Vec<String> =
+            value.split('\n').map(|line| text::escaped(line).replace('\t', "\\t")).collect();
+        out.push_str(&lines.join("\n    | "));
+    }
+    out
+}

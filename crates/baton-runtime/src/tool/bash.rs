@@ -1,0 +1,127 @@
+//! Bash: a command in the project, confined, bounded in time and output.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use baton_core::id::ObservationId;
+use baton_core::observation::shapes::Bash;
+use baton_core::observation::{Envelope, Status};
+use baton_core::text;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Archive, Result, Workshop, failed};
+use crate::sandbox::{self, Closed, Confine, How, Interrupt, Kept, Program};
+
+/// Bytes of each stream that the model sees.
+const OUTPUT: usize = 24 << 10;
+const SECONDS: u64 = 120;
+const MOST_SECONDS: u64 = 1_800;
+
+/// How commands are run. Nothing of it is the model's to choose.
+#[derive(Debug)]
+pub struct Shell {
+    /// All that a command gets to see of our variables.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// What a command may touch. `None`: a person switched the confinement off.
+    pub closed: Option<Closed>,
+    /// Read-only for every command, also outside of the confinement.
+    pub protected: Vec<PathBuf>,
+    /// By which everything that it starts can be found again.
+    pub mark: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    command: String,
+    #[serde(default)]
+    timeout: Option<u64>,
+    #[serde(default)]
+    outside: bool,
+    /// What models are used to give; the command says it already.
+    #[serde(default, rename = "description")]
+    _description: Option<Value>,
+}
+
+/// Whether a call asks to leave the confinement.
+pub(super) fn leaves(arguments: &serde_json::Map<String, Value>) -> bool {
+    arguments.get("outside").is_some_and(|value| *value != json!(false))
+}
+
+pub(super) fn run(
+    shop: &Workshop,
+    args: &Args,
+    id: ObservationId,
+    archive: &dyn Archive,
+    interrupt: &Interrupt,
+) -> Result {
+    let shell = &shop.shell;
+    if args.command.trim().is_empty() || args.command.contains('\0') {
+        return failed("BAD_COMMAND", "the command is empty, or has a NUL in it");
+    }
+    let copy = archive.output_file(id);
+    let seconds = args.timeout.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
+    let confine = match &shell.closed {
+        Some(closed) if !args.outside => Confine::Closed(Box::new(closed.clone())),
+        _ => Confine::Open { protected: shell.protected.clone() },
+    };
+    let program = Program {
+        argv: ["bash", "-c", args.command.as_str()].map(OsString::from).to_vec(),
+        folder: shop.root.path().to_owned(),
+        environment: shell.environment.clone(),
+        input: Vec::new(),
+        limit: Duration::from_secs(seconds),
+        mark: shell.mark.clone(),
+        most: OUTPUT,
+        copy: Some(copy.clone()),
+        confine,
+    };
+    let ran = match sandbox::run(&program, interrupt) {
+        Ok(ran) => ran,
+        Err(why) => return failed("CANNOT_RUN", why),
+    };
+    let truncated = ran.stdout.is_cut() || ran.stderr.is_cut();
+    if !truncated {
+        // All of it stands in the result.
+        let _ = std::fs::remove_file(&copy);
+    }
+    let exit = match ran.how {
+        How::Exit(code) => Some(code),
+        How::Signal(_) | How::TimedOut | How::Interrupted => None,
+    };
+    let timed_out = ran.how == How::TimedOut;
+    let kept = truncated.then(|| format!("Recall {id} has the whole output"));
+    let shown = |kept: &Kept| text::stripped(&kept.text()).trim_end().to_owned();
+    let data = Bash {
+        exit,
+        stdout: shown(&ran.stdout),
+        stderr: shown(&ran.stderr),
+        timed_out,
+        truncated,
+        kept,
+    };
+    let mut envelope = Envelope::new(
+        match (exit, truncated) {
+            (Some(0), false) => Status::Success,
+            (Some(_), _) => Status::Partial,
+            (None, _) => Status::Error,
+        },
+        &data,
+    );
+    if exit.is_none() {
+        let (code, message) = match ran.how {
+            How::TimedOut => {
+                ("TIMED_OUT", format!("it took longer than {seconds} s and was ended with all it had started"))
+            }
+            How::Interrupted => ("STOPPED", "the person stopped it".to_owned()),
+            How::Signal(signal) => ("SIGNAL", format!("it was ended by signal {signal}")),
+            How::Exit(_) => ("EXIT", String::new()),
+        };
+        envelope.error = Envelope::failed(code, message).error;
+    }
+    envelope.text = ran.note.unwrap_or_default();
+    envelope.into()
+}

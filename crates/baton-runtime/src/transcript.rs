@@ -1,0 +1,179 @@
+//! The transcript of one agent's conversation: every step, whole, on disk before the next one begins.
+//! An agent that was interrupted goes on from here, and Recall finds earlier results here.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use baton_core::id::ObservationId;
+use baton_core::observation::Envelope;
+use baton_core::turn::{Protocol, Step};
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{Frames, framed};
+use crate::load;
+use crate::store::{self, Disk};
+use crate::tool::Archive;
+
+const VERSION: u32 = 1;
+const STEPS: &str = "steps.log";
+/// A guard against a wrong file.
+const MAX_BYTES: u64 = 1 << 30;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the transcript {} is damaged at step {step}: {why}", path.display())]
+    Damaged { path: PathBuf, step: usize, why: String },
+    #[error("the transcript is of version {found}, this program knows {VERSION}")]
+    Version { found: u32 },
+    #[error("cannot use {}: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// What a conversation began with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    pub version: u32,
+    pub protocol: Protocol,
+    pub model: String,
+    pub project: String,
+    pub writes: bool,
+}
+
+impl Head {
+    pub fn new(protocol: Protocol, model: &str, project: &Path, writes: bool) -> Head {
+        let (model, project) = (model.to_owned(), project.to_string_lossy().into_owned());
+        Head { version: VERSION, protocol, model, project, writes }
+    }
+}
+
+/// A transcript that is open for writing.
+#[derive(Debug)]
+pub struct Transcript {
+    folder: PathBuf,
+    file: File,
+    disk: Disk,
+    length: u64,
+    /// Where each observation stands.
+    index: BTreeMap<ObservationId, (u64, usize)>,
+}
+
+/// A transcript that was there.
+#[derive(Debug)]
+pub struct Opened {
+    pub transcript: Transcript,
+    pub head: Head,
+    pub steps: Vec<Step>,
+    /// Bytes of a torn last step that were cut off.
+    pub torn: usize,
+}
+
+impl Transcript {
+    /// Whether a conversation was begun in this folder.
+    pub fn is_begun(folder: &Path) -> bool {
+        Transcript::open(folder, Disk::default()).is_ok_and(|opened| !opened.steps.is_empty())
+    }
+
+    pub fn create(folder: &Path, head: &Head, disk: Disk) -> Result<Transcript, Error> {
+        disk.make_folder(folder)?;
+        // What an agent saw is nobody else's business.
+        let private = std::fs::Permissions::from_mode(0o700);
+        let io = |source| Error::Io { path: folder.to_owned(), source };
+        std::fs::set_permissions(folder, private).map_err(io)?;
+        let path = folder.join(STEPS);
+        let json = serde_json::to_string(head).unwrap_or_default();
+        let first = framed(json.as_bytes());
+        disk.write_here(&path, &first)?;
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, private).map_err(io)?;
+        let file = open_file(&path)?;
+        let length = first.len() as u64;
+        Ok(Transcript { folder: folder.to_owned(), file, disk, length, index: BTreeMap::new() })
+    }
+
+    /// Opens a transcript to go on with it. What was torn is cut off.
+    pub fn open(folder: &Path, disk: Disk) -> Result<Opened, Error> {
+        let path = folder.join(STEPS);
+        let bytes = load::bytes(&path, MAX_BYTES)?;
+        let mut frames = Frames::new(&bytes);
+        let mut steps = Vec::new();
+        let mut index = BTreeMap::new();
+        let damaged = |step: usize, why: &str| Error::Damaged {
+            path: path.clone(),
+            step,
+            why: why.to_owned(),
+        };
+        let first = frames.next().map_err(|why| damaged(0, why))?;
+        let first = first.ok_or_else(|| damaged(0, "it has no beginning"))?;
+        let head: Head =
+            serde_json::from_str(first).map_err(|error| damaged(0, &error.to_string()))?;
+        if head.version != VERSION {
+            return Err(Error::Version { found: head.version });
+        }
+        let mut at = framed(first.as_bytes()).len() as u64;
+        while let Some(text) = frames.next().map_err(|why| damaged(steps.len() + 1, why))? {
+            let step: Step = serde_json::from_str(text)
+                .map_err(|error| damaged(steps.len() + 1, &error.to_string()))?;
+            // The frame's own words, the text and a line feed.
+            let length = text.len() + 19;
+            if let Step::Observed(observed) = &step {
+                index.insert(observed.id, (at, length));
+            }
+            at += length as u64;
+            steps.push(step);
+        }
+        let file = open_file(&path)?;
+        if frames.torn > 0 {
+            disk.cut(&file, &path, at)?;
+        }
+        let transcript = Transcript { folder: folder.to_owned(), file, disk, length: at, index };
+        Ok(Opened { transcript, head, steps, torn: frames.torn })
+    }
+
+    /// Writes a step down. When it returns, the disk has it.
+    pub fn append(&mut self, step: &Step) -> Result<(), Error> {
+        let json = serde_json::to_string(step).unwrap_or_default();
+        let bytes = framed(json.as_bytes());
+        let path = self.folder.join(STEPS);
+        self.disk.append(&mut self.file, &path, &bytes)?;
+        if let Step::Observed(observed) = step {
+            self.index.insert(observed.id, (self.length, bytes.len()));
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn open_file(path: &Path) -> Result<File, Error> {
+    let file = File::options().append(true).read(true).open(path);
+    file.map_err(|source| Error::Io { path: path.to_owned(), source })
+}
+
+impl Archive for Transcript {
+    fn observation(&self, id: ObservationId) -> Option<(String, Envelope)> {
+        let (at, length) = *self.index.get(&id)?;
+        let mut file = File::open(self.folder.join(STEPS)).ok()?;
+        file.seek(SeekFrom::Start(at)).ok()?;
+        let mut bytes = vec![0; length];
+        file.read_exact(&mut bytes).ok()?;
+        let text = Frames::new(&bytes).next().ok()??;
+        match serde_json::from_str(text).ok()? {
+            Step::Observed(observed) => Some((observed.tool, observed.envelope)),
+            _ => None,
+        }
+    }
+
+    fn output_file(&self, id: ObservationId) -> PathBuf {
+        self.folder.join(format!("{id}.out"))
+    }
+}
