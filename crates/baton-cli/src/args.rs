@@ -125,6 +125,9 @@ Keys come from ANTHROPIC_API_KEY or OPENAI_API_KEY, never from a project's file.
     Schema(SchemaArgs),
     /// Say what was found and what is missing
     Doctor,
+    /// Try the agent's single pieces on a text of your own
+    #[command(subcommand)]
+    Debug(DebugCommand),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:  baton completions bash > ~/.local/share/bash-completion/completions/baton"
@@ -478,6 +481,49 @@ pub(crate) struct ProviderArgs {
     /// The model's name, as the provider writes it
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) model: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DebugCommand {
+    /// Show what history keeps of a tool result; exit 3 if it is none
+    #[command(after_help = "\
+Examples:
+  echo '{\"status\":\"success\",\"data\":{\"stdout\":\"hello\",\"exit\":0}}' | baton debug compress --tool Bash
+  baton debug compress --tool Grep < envelope.json | jq .omitted
+
+An envelope is {\"status\": \"success|partial|error\", \"data\": {…}, \"text\": \"…\", \"stats\": {…},
+\"context\": {…}, \"error\": {\"code\": \"…\", \"message\": \"…\"}}; only status is needed. What is kept of data
+depends on the tool:
+  LS, Glob          the first 10 entries
+  Grep              the first 5 matches
+  Read              500 lines
+  Edit, MultiEdit   50 lines of the diff, of a larger one its summary
+  Write             the first 20 to 50 lines
+  Bash              the lines of stdout that tell most, the last 20 of stderr
+  TodoWrite         the recap
+  any other         head and tail
+Status, error and flags stay; text, stats and context go. `omitted` says what was left out.")]
+    Compress {
+        /// The tool that gave the result
+        #[arg(long, value_name = "TOOL")]
+        tool: String,
+        /// The id that the stub carries
+        #[arg(long, value_name = "ID", default_value = "o1", value_parser = baton_core::id::ObservationId::new)]
+        id: baton_core::id::ObservationId,
+    },
+    /// Show a message as the model gets it, with a reminder for each file that it mentions
+    #[command(after_help = "\
+Examples:
+  echo 'Why does @src/lib.rs not build?' | baton debug mentions
+  echo 'See @\"my notes.md\".' | baton debug mentions --root ../other --json
+
+A mention is @ and a relative path, or @ and a path in double quotes, not right behind a letter or
+digit. What is no file inside the root is left alone; more than 5 files are counted.")]
+    Mentions {
+        /// The project that the paths are relative to [default: this folder]
+        #[arg(long, value_name = "DIR")]
+        root: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! One file a verb. Each takes its arguments and gives a reply or a failure; none prints.
 
+mod debug;
 mod demo;
 mod doctor;
 mod history;
@@ -21,7 +22,9 @@ use baton_runtime::load::Environment;
 use clap::CommandFactory;
 use serde_json::json;
 
-use crate::args::{Cli, Command, HistoryCommand, PackCommand, PlanCommand, ReportCommand};
+use crate::args::{
+    Cli, Command, DebugCommand, HistoryCommand, PackCommand, PlanCommand, ReportCommand,
+};
 use crate::reply::{Failure, Reply, USAGE};
 
 pub(crate) type Outcome = Result<Reply, Failure>;
@@ -125,6 +128,8 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Models(args) => models::run(&place, &args),
         Command::Schema(args) => schema::run(&place, &args),
         Command::Doctor => doctor::run(&place),
+        Command::Debug(DebugCommand::Compress { tool, id }) => debug::compress(&tool, id),
+        Command::Debug(DebugCommand::Mentions { root }) => debug::mentions(&place, root),
         Command::Completions { shell } => Ok(completions(shell)),
     }
 }

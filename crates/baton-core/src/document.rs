@@ -18,6 +18,21 @@ pub const MAX_KEYS: usize = 1_000;
 /// Deep enough for any of our schemas, shallow enough for any stack.
 pub const MAX_DEPTH: usize = 64;
 
+/// How large a text may be, and the tree that is made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    pub bytes: usize,
+    /// In one object.
+    pub keys: usize,
+    /// All together: a tree takes many times the bytes of a text such as `[0,0,0,…]`.
+    pub values: usize,
+}
+
+impl Bounds {
+    /// What a person or a model writes.
+    pub const DOCUMENT: Bounds = Bounds { bytes: MAX_BYTES, keys: MAX_KEYS, values: MAX_BYTES };
+}
+
 /// A value with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
@@ -65,20 +80,25 @@ struct Source {
 
 impl Document {
     pub fn json(text: &str) -> Result<Document, Problem> {
-        Self::parsed(text, json::parse)
+        Self::json_within(text, Bounds::DOCUMENT)
+    }
+
+    pub fn json_within(text: &str, bounds: Bounds) -> Result<Document, Problem> {
+        Self::parsed(text, bounds.bytes, |text| json::parse(text, bounds))
     }
 
     pub fn toml(text: &str) -> Result<Document, Problem> {
-        Self::parsed(text, toml::parse)
+        Self::parsed(text, MAX_BYTES, toml::parse)
     }
 
     fn parsed(
         text: &str,
-        parse: fn(&str) -> Result<Node, (usize, Problem)>,
+        max_bytes: usize,
+        parse: impl FnOnce(&str) -> Result<Node, (usize, Problem)>,
     ) -> Result<Document, Problem> {
-        if text.len() > MAX_BYTES {
+        if text.len() > max_bytes {
             let message =
-                format!("the text has {} bytes, more than the {MAX_BYTES} allowed", text.len());
+                format!("the text has {} bytes, more than the {max_bytes} allowed", text.len());
             return Err(Problem::new("document-size", message));
         }
         let source = Source { name: None, text: text.to_owned() };

@@ -121,6 +121,50 @@ counter! {
     Tokens, u64
 }
 
+counter! {
+    /// When a file was last changed, in nanoseconds since 1970: seconds would hide a change made
+    /// within one.
+    Mtime, u64
+}
+
+/// A tool result that was kept: `o17`. Short, since every stub carries one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(with = "String")]
+pub struct ObservationId(pub u32);
+
+impl ObservationId {
+    pub fn new(id: &str) -> Result<ObservationId, String> {
+        let number = id.strip_prefix('o').filter(|digits| {
+            // `o07` would be a second name of `o7`.
+            digits.bytes().all(|b| b.is_ascii_digit())
+                && (*digits == "0" || !digits.starts_with('0'))
+        });
+        number.and_then(|digits| digits.parse().ok()).map(ObservationId).ok_or_else(|| {
+            let shown = crate::text::shown(id, 40);
+            format!("`{shown}` is not an observation id (`o` and a number, as in `o17`)")
+        })
+    }
+}
+
+impl fmt::Display for ObservationId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "o{}", self.0)
+    }
+}
+
+impl Serialize for ObservationId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ObservationId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = String::deserialize(deserializer)?;
+        ObservationId::new(&id).map_err(serde::de::Error::custom)
+    }
+}
+
 /// One run of a task: letters, digits and `-`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use super::{Key, MAX_DEPTH, MAX_KEYS, Node, Span, Value};
+use super::{Bounds, Key, MAX_DEPTH, Node, Span, Value};
 use crate::problem::Problem;
 use crate::text;
 
 type Parsed<T> = Result<T, (usize, Problem)>;
 
-pub(super) fn parse(source: &str) -> Parsed<Node> {
+pub(super) fn parse(source: &str, bounds: Bounds) -> Parsed<Node> {
     let bom = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { source, bytes: source.as_bytes(), at: bom };
+    let mut parser = Parser { source, bytes: source.as_bytes(), at: bom, bounds, values: 0 };
     parser.skip_space();
     let node = parser.value(0)?;
     parser.skip_space();
@@ -31,6 +31,9 @@ struct Parser<'a> {
     source: &'a str,
     bytes: &'a [u8],
     at: usize,
+    bounds: Bounds,
+    /// Read so far.
+    values: usize,
 }
 
 impl Parser<'_> {
@@ -46,6 +49,11 @@ impl Parser<'_> {
             let message = format!("the JSON is nested deeper than {MAX_DEPTH} levels");
             return Err((start, Problem::new("json-depth", message)));
         }
+        if self.values == self.bounds.values {
+            let message = format!("the JSON has more than {} values", self.bounds.values);
+            return Err((start, Problem::new("json-too-many-values", message)));
+        }
+        self.values += 1;
         let value = match self.bytes.get(self.at) {
             Some(b'{') => self.object(depth)?,
             Some(b'[') => self.array(depth)?,
@@ -72,8 +80,8 @@ impl Parser<'_> {
             if self.bytes.get(self.at) != Some(&b'"') {
                 return Err(self.unexpected("a key in double quotes"));
             }
-            if entries.len() == MAX_KEYS {
-                let message = format!("the object has more than {MAX_KEYS} keys");
+            if entries.len() == self.bounds.keys {
+                let message = format!("the object has more than {} keys", self.bounds.keys);
                 return Err((start, Problem::new("json-too-many-keys", message)));
             }
             let name = self.string()?;

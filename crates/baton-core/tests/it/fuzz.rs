@@ -5,7 +5,7 @@
 use crate::hostile::Parsers;
 
 /// Pieces from which near-valid texts grow; plain random bytes hardly ever hold a key line.
-const PIECES: [&str; 48] = [
+const PIECES: [&str; 60] = [
     "iteration: 7",
     "结论：",
     "PASS",
@@ -54,6 +54,18 @@ const PIECES: [&str; 48] = [
     "-->",
     "\u{feff}",
     "中文 text",
+    "{\"status\":\"success\",\"data\":{",
+    "\"stdout\":\"",
+    "\"entries\":[",
+    "\"truncated\":true,",
+    "error: x at src/lib.rs:4:5\\n",
+    "3 failed, ",
+    "\",",
+    "1,",
+    "]",
+    "}",
+    "@src/lib.rs",
+    "@\"",
 ];
 
 fn fuzz(parser: &str) {
@@ -72,4 +84,16 @@ macro_rules! targets {
     ($($name:ident),*) => { $( #[test] fn $name() { fuzz(stringify!($name)); } )* };
 }
 
-targets!(report, plan, statements, decision, history, policy, manifest, config, prompt);
+targets!(
+    report,
+    plan,
+    statements,
+    decision,
+    history,
+    policy,
+    manifest,
+    config,
+    prompt,
+    observation,
+    mention
+);

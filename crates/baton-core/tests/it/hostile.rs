@@ -7,7 +7,7 @@ use baton_core::pack::{self, Files, Manifest};
 use baton_core::plan::{Plan, parse_statements};
 use baton_core::policy::Policy;
 use baton_core::report::{self, Expected};
-use baton_core::{history, text, tokens};
+use baton_core::{history, mention, text, tokens};
 
 use crate::common;
 
@@ -16,7 +16,7 @@ pub(crate) struct Parsers {
     pack: baton_core::pack::Pack,
 }
 
-pub(crate) const PARSERS: [&str; 9] = [
+pub(crate) const PARSERS: [&str; 11] = [
     "report",
     "plan",
     "statements",
@@ -26,6 +26,8 @@ pub(crate) const PARSERS: [&str; 9] = [
     "manifest",
     "config",
     "prompt",
+    "observation",
+    "mention",
 ];
 
 impl Parsers {
@@ -58,6 +60,8 @@ impl Parsers {
             }
             "config" => Document::toml(&text).is_ok_and(|document| Config::read(&document).is_ok()),
             "prompt" => self.pack.prompt_problems(&agents[0], &text).is_empty(),
+            "observation" => crate::observations::survives(&text),
+            "mention" => !mention::find(&text, |_| true).paths.is_empty(),
             other => panic!("no parser {other}"),
         }
     }

@@ -1,0 +1,146 @@
+//! What our own tools put into `data`. One definition for the tool that fills it in and for the
+//! compression that shortens it. Flat: a reader should see at once what a key holds.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Mtime, ObservationId};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ls {
+    pub path: String,
+    /// Both counts are of the whole folder, also where `entries` is not.
+    pub files: u64,
+    pub folders: u64,
+    pub entries: Vec<Entry>,
+    pub truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    pub name: String,
+    pub kind: Kind,
+    /// In bytes, of a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Glob {
+    pub pattern: String,
+    pub hits: u64,
+    pub paths: Vec<String>,
+    pub truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Grep {
+    pub pattern: String,
+    pub hits: u64,
+    /// In how many files.
+    pub files: u64,
+    pub matches: Vec<Match>,
+    pub truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Match {
+    pub file: String,
+    pub line: u64,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Read {
+    pub file: String,
+    /// The first and the last line that `content` holds, from 1.
+    pub from: u64,
+    pub to: u64,
+    /// Lines of the file.
+    pub total: u64,
+    pub mtime: Mtime,
+    /// That somebody else changed the file since it was last read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Lines, each with its number.
+    pub content: String,
+    pub truncated: bool,
+}
+
+/// Of Edit and of MultiEdit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Edit {
+    pub file: String,
+    /// First and last line of each change, as the file is now.
+    pub ranges: Vec<[u64; 2]>,
+    /// Unified.
+    pub diff: String,
+    pub applied: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Write {
+    pub file: String,
+    /// Otherwise there was one, and it was overwritten.
+    pub created: bool,
+    pub lines: u64,
+    pub bytes: u64,
+    pub mtime: Mtime,
+    /// The first lines.
+    pub head: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bash {
+    /// None where a signal or the time limit ended it.
+    pub exit: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub timed_out: bool,
+    pub truncated: bool,
+    /// Where the whole output is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TodoWrite {
+    pub todos: Vec<Todo>,
+    /// What is to do now, in a few lines.
+    pub recap: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Todo {
+    pub content: String,
+    pub status: TodoStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recall {
+    pub id: ObservationId,
+    pub tool: String,
+    /// The lines of it that `content` holds, from 1.
+    pub from: u64,
+    pub to: u64,
+    pub total: u64,
+    pub content: String,
+    pub truncated: bool,
+}
