@@ -360,6 +360,21 @@ impl<'a> Drive<'a> {
         &self.state
     }
 
+    /// Shorter segments of the journal, for tests of what a long run does.
+    pub fn set_segment_bytes(&mut self, bytes: u64) {
+        self.journal.set_segment_bytes(bytes);
+    }
+
+    /// One that slept while its lock was taken away must write nothing more.
+    fn fenced(&self) -> Result<(), Error> {
+        if self.lock.is_in_place() {
+            return Ok(());
+        }
+        let by = "the lock file was removed or replaced under this run; nothing more is written"
+            .to_owned();
+        Err(lock::Error::Held { by }.into())
+    }
+
     /// Gives the answer to the open question.
     pub fn answer(&mut self, option: &str, comment: &str) -> Result<(), Error> {
         let Phase::Waiting { question, by, asked_seq } = self.state.phase.clone() else {
@@ -452,12 +467,7 @@ impl<'a> Drive<'a> {
             true => event.with_history_at(files::history_length(self.around.board)?),
             false => event,
         };
-        if !self.lock.is_in_place() {
-            let by =
-                "the lock file was removed or replaced under this run; nothing more is written"
-                    .to_owned();
-            return Err(lock::Error::Held { by }.into());
-        }
+        self.fenced()?;
         let record = self.journal.append((self.around.clock)(), event.without_repetition())?;
         self.effect(&record)?;
         let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "what was swept is worth seeing")]
 
 mod damage;
+mod race;
 mod reference;
 mod sweep;
 
@@ -30,7 +31,7 @@ fn main() {
             "a_clock_that_jumps_changes_nothing_but_the_times",
             sweep::a_clock_that_jumps_changes_nothing_but_the_times,
         ),
-        ("of_many_processes_one_writes", sweep::of_many_processes_one_writes),
+        ("of_many_processes_one_writes", race::of_many_processes_one_writes),
         ("a_torn_record_is_cut_and_said", damage::a_torn_record_is_cut_and_said),
         ("a_flipped_bit_is_found_with_its_record", damage::a_flipped_bit_is_found),
         ("acknowledged_records_survive_a_power_loss", damage::acknowledged_records_survive),
