@@ -638,6 +638,12 @@ impl<'a> Drive<'a> {
 
     fn gate(&mut self, index: usize, gate: &baton_core::policy::Gate) -> Result<(), Error> {
         let command = gate.run.clone();
+        if matches!(self.state.phase, Phase::Gates { is_running: true, .. }) {
+            (self.around.watch)(Notice::Said(format!(
+                "the gate `{}` was interrupted and nobody knows its result: it is run again",
+                baton_core::text::shown(&command, 200)
+            )));
+        }
         self.commit(Event::GateStarted { index, command: command.clone() })?;
         let control = &self.around.control.interrupt;
         let ran = executor::gate(
