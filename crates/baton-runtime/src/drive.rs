@@ -408,6 +408,7 @@ impl<'a> Drive<'a> {
 
     fn until_it_ends(&mut self) -> Result<End, Error> {
         loop {
+            self.fenced()?;
             let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
             let next = self.state.next(&rules, (self.around.clock)());
             let starts_a_stage =
@@ -514,6 +515,7 @@ impl<'a> Drive<'a> {
             StageStarted { stage: stage.clone(), attempt, snapshot: before.clone(), ledger };
         self.commit(Event::StageStarted(Box::new(started)))?;
         let outcome = self.call(&stage, attempt, &prompt, limit_seconds, writes);
+        self.fenced()?;
         let trespassed = self.guard.restore(&self.around.disk)?;
         let outcome = match outcome {
             Ok(outcome) => outcome,
