@@ -426,6 +426,21 @@ impl<'a> Drive<'a> {
         &self.state
     }
 
+    /// Shorter segments of the journal, for tests of what a long run does.
+    pub fn set_segment_bytes(&mut self, bytes: u64) {
+        self.journal.set_segment_bytes(bytes);
+    }
+
+    /// One that slept while its lock was taken away must write nothing more.
+    fn fenced(&self) -> Result<(), Error> {
+        if self.lock.is_in_place() {
+            return Ok(());
+        }
+        let by = "the lock file was removed or replaced under this run; nothing more is written"
+            .to_owned();
+        Err(lock::Error::Held { by }.into())
+    }
+
     /// Gives the answer to the open question.
     pub fn answer(&mut self, option: &str, comment: &str) -> Result<(), Error> {
         let Phase::Waiting { question, by, asked_seq } = self.state.phase.clone() else {
@@ -461,6 +476,7 @@ impl<'a> Drive<'a> {
 
     fn until_it_ends(&mut self) -> Result<End, Error> {
         loop {
+            self.fenced()?;
             let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
             let next = self.state.next(&rules, (self.around.clock)());
             let starts_a_stage =
@@ -520,12 +536,7 @@ impl<'a> Drive<'a> {
             true => event.with_history_at(files::history_length(self.around.board)?),
             false => event,
         };
-        if !self.lock.is_in_place() {
-            let by =
-                "the lock file was removed or replaced under this run; nothing more is written"
-                    .to_owned();
-            return Err(lock::Error::Held { by }.into());
-        }
+        self.fenced()?;
         let record = self.journal.append((self.around.clock)(), event.without_repetition())?;
         self.effect(&record)?;
         let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
@@ -581,6 +592,7 @@ impl<'a> Drive<'a> {
         }
         self.commit(Event::StageStarted(Box::new(started)))?;
         let outcome = self.call(&stage, attempt, &prompt, limit_seconds, writes);
+        self.fenced()?;
         let trespassed = self.guard.restore(&self.around.disk)?;
         let outcome = match outcome {
             Ok(outcome) => outcome,
@@ -739,6 +751,12 @@ impl<'a> Drive<'a> {
 
     fn gate(&mut self, index: usize, gate: &baton_core::policy::Gate) -> Result<(), Error> {
         let command = gate.run.clone();
+        if matches!(self.state.phase, Phase::Gates { is_running: true, .. }) {
+            (self.around.watch)(Notice::Said(format!(
+                "the gate `{}` was interrupted and nobody knows its result: it is run again",
+                baton_core::text::shown(&command, 200)
+            )));
+        }
         self.commit(Event::GateStarted { index, command: command.clone() })?;
         let control = &self.around.control.interrupt;
         let ran = executor::gate(

@@ -18,7 +18,6 @@ use crate::frame::{self, Frames};
 use crate::load;
 use crate::store::{self, Disk};
 
-/// A segment that is larger is closed at the end of its iteration.
 const SEGMENT_BYTES: u64 = 1 << 20;
 /// A segment holds at most one iteration more than that; this is a guard against a wrong file.
 const MAX_BYTES: u64 = 1 << 30;
@@ -67,6 +66,8 @@ pub struct Journal {
     next_seq: u64,
     before: Vec<(u64, u32)>,
     start: Option<Box<baton_core::event::RunStarted>>,
+    /// A segment that is larger is closed at the end of its iteration.
+    segment_bytes: u64,
 }
 
 /// What an existing journal holds.
@@ -111,6 +112,7 @@ impl Journal {
             next_seq: 1,
             before: Vec::new(),
             start: None,
+            segment_bytes: SEGMENT_BYTES,
         })
     }
 
@@ -133,6 +135,7 @@ impl Journal {
             next_seq,
             before: read.before,
             start: Some(read.start.clone()),
+            segment_bytes: SEGMENT_BYTES,
         };
         Ok(Opened { journal, state, start: read.start, records: read.records, torn: read.torn })
     }
@@ -153,7 +156,7 @@ impl Journal {
 
     /// At the end of an iteration: a new segment, where this one is long enough.
     pub fn rotate(&mut self, state: &State) -> Result<(), Error> {
-        if self.length < SEGMENT_BYTES {
+        if self.length < self.segment_bytes {
             return Ok(());
         }
         let Some(start) = self.start.clone() else { return Ok(()) };
@@ -172,6 +175,11 @@ impl Journal {
         self.length = first.len() as u64;
         self.before = before;
         Ok(())
+    }
+
+    /// Shorter segments, for tests of what a long run does.
+    pub(crate) fn set_segment_bytes(&mut self, bytes: u64) {
+        self.segment_bytes = bytes;
     }
 
     pub fn bytes(&self) -> u64 {

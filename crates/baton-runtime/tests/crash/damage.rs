@@ -10,29 +10,35 @@ use baton_runtime::store::Disk;
 use tempfile::TempDir;
 
 use crate::reference;
+use crate::sweep::is_whole;
 
-/// A finished reference run.
-fn finished() -> (TempDir, PathBuf, Vec<u8>) {
-    let folder = TempDir::new().unwrap();
+/// A finished reference run and the segments of its journal.
+fn finished() -> (TempDir, PathBuf, Vec<Vec<u8>>) {
+    let folder = reference::folder();
     reference::make(folder.path());
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["child", folder.path().to_str().unwrap(), "none", "0"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    let journal = folder.path().join("project/.baton/journal/run-0001");
-    let bytes = fs::read(journal.join("000001.log")).unwrap();
-    (folder, journal, bytes)
+    let journal = reference::journal_of(folder.path());
+    let segments: Vec<Vec<u8>> =
+        (1..).map_while(|number| fs::read(segment(&journal, number)).ok()).collect();
+    assert!(segments.len() > 1, "the journal has one segment only");
+    (folder, journal, segments)
 }
 
-fn is_whole() -> bool {
-    std::env::var("BATON_SWEEP").is_ok_and(|word| word == "all")
+fn segment(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("{number:06}.log"))
 }
 
-/// A journal of these bytes, in a folder of its own.
-fn with(folder: &Path, bytes: &[u8]) {
+/// A journal of these segments, in a folder of its own.
+fn with(folder: &Path, segments: &[&[u8]]) {
+    let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).unwrap();
-    fs::write(folder.join("000001.log"), bytes).unwrap();
+    for (index, bytes) in segments.iter().enumerate() {
+        fs::write(segment(folder, index + 1), bytes).unwrap();
+    }
 }
 
 /// The ends of the records.
@@ -41,65 +47,84 @@ fn ends(bytes: &[u8]) -> Vec<usize> {
 }
 
 pub(crate) fn a_torn_record_is_cut_and_said() {
-    let (_keep, _, bytes) = finished();
-    let ends = ends(&bytes);
-    let scratch = TempDir::new().unwrap();
+    let (_keep, _, segments) = finished();
+    let scratch = reference::folder();
     let folder = scratch.path().join("j");
     let step = if is_whole() { 1 } else { 7 };
-    for cut in (0..bytes.len()).step_by(step) {
-        with(&folder, &bytes[..cut]);
-        let whole = ends.iter().filter(|end| **end <= cut).count();
-        let last = ends[..whole].last().copied().unwrap_or(0);
-        let opened = Journal::open(&folder, Disk::default())
-            .unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
-        assert_eq!((opened.records.len(), opened.torn), (whole, cut - last), "cut at {cut}");
-        assert_eq!(fs::metadata(folder.join("000001.log")).unwrap().len(), last as u64);
+    for count in 1..=segments.len() {
+        let mut all: Vec<&[u8]> = segments[..count].iter().map(Vec::as_slice).collect();
+        let bytes = &segments[count - 1];
+        let ends = ends(bytes);
+        for cut in (0..bytes.len()).step_by(step) {
+            all[count - 1] = &bytes[..cut];
+            with(&folder, &all);
+            // A segment appears with its checkpoint or not at all: one without it is damage.
+            if count > 1 && cut < ends[0] {
+                let error = Journal::open(&folder, Disk::default()).unwrap_err();
+                assert!(matches!(error, Error::Damaged { .. }), "cut at {cut}: {error}");
+                continue;
+            }
+            let whole = ends.iter().filter(|end| **end <= cut).count();
+            let last = ends[..whole].last().copied().unwrap_or(0);
+            let opened = Journal::open(&folder, Disk::default())
+                .unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
+            let records = whole - usize::from(count > 1);
+            assert_eq!((opened.records.len(), opened.torn), (records, cut - last), "cut at {cut}");
+            assert_eq!(fs::metadata(segment(&folder, count)).unwrap().len(), last as u64);
+        }
     }
 }
 
 pub(crate) fn a_flipped_bit_is_found() {
-    let (_keep, _, bytes) = finished();
-    let ends = ends(&bytes);
-    let scratch = TempDir::new().unwrap();
+    let (_keep, _, segments) = finished();
+    let scratch = reference::folder();
     let folder = scratch.path().join("j");
-    // Whole, it is one flip for every byte; else for the first and the last records.
-    let all: Vec<usize> = match is_whole() {
-        true => (0..bytes.len()).collect(),
-        false => (0..1_500).chain(bytes.len() - 1_500..bytes.len()).collect(),
-    };
-    for at in all {
-        let mut bad = bytes.clone();
-        bad[at] ^= 1 << (at % 8);
-        with(&folder, &bad);
-        let record = ends.iter().filter(|end| **end <= at).count() as u64 + 1;
-        match Journal::open(&folder, Disk::default()) {
-            Err(Error::Damaged { record: found, .. }) => {
-                // A lost line break is seen where it was, or in the line that it joined.
-                assert!(
-                    found == record || found == record + 1,
-                    "flip at {at}: {found}, not {record}"
-                );
+    let mut before = 0;
+    for (index, bytes) in segments.iter().enumerate() {
+        let ends = ends(bytes);
+        // Whole, it is one flip for every byte; else for the first and the last records.
+        let all: Vec<usize> = match is_whole() {
+            true => (0..bytes.len()).collect(),
+            false => (0..700).chain(bytes.len() - 700..bytes.len()).collect(),
+        };
+        for at in all {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1 << (at % 8);
+            let mut changed: Vec<&[u8]> = segments.iter().map(Vec::as_slice).collect();
+            changed[index] = &bad;
+            with(&folder, &changed);
+            let line = ends.iter().filter(|end| **end <= at).count() as u64;
+            let record = before + line + u64::from(index == 0);
+            match Journal::open(&folder, Disk::default()) {
+                Err(Error::Damaged { record: found, path, .. }) => {
+                    assert_eq!(path, segment(&folder, index + 1), "flip at {at}");
+                    // A lost line break is seen where it was, or in the line that it joined; a
+                    // checkpoint is no record.
+                    assert!(
+                        found == record || found == record + 1 || index > 0 && line < 2,
+                        "flip at {at} of segment {index}: {found}, not {record}"
+                    );
+                }
+                other => panic!(
+                    "flip at {at} of {}: {:?}",
+                    bytes.len(),
+                    other.map(|opened| opened.records.len())
+                ),
             }
-            other => panic!(
-                "flip at {at} of {}: {:?}",
-                bytes.len(),
-                other.map(|opened| opened.records.len())
-            ),
+            let now = fs::read(segment(&folder, index + 1)).unwrap();
+            assert_eq!(now, bad, "a damaged journal is not touched");
         }
-        assert_eq!(
-            fs::read(folder.join("000001.log")).unwrap(),
-            bad,
-            "a damaged journal is not touched"
-        );
+        before += ends.len() as u64 - u64::from(index > 0);
     }
 }
 
 /// Up to the last sync everything is on the disk; behind it each sector may be new, empty or missing.
 pub(crate) fn acknowledged_records_survive() {
     const SECTOR: usize = 512;
-    let (_keep, _, bytes) = finished();
-    let ends = ends(&bytes);
-    let scratch = TempDir::new().unwrap();
+    let (_keep, _, segments) = finished();
+    let bytes = &segments[0];
+    let ends = ends(bytes);
+    let scratch = reference::folder();
     let folder = scratch.path().join("j");
     let seeds = if is_whole() { 10_000 } else { 1_500 };
     for seed in 0..seeds {
@@ -118,7 +143,7 @@ pub(crate) fn acknowledged_records_survive() {
             }
             at = next;
         }
-        with(&folder, &image);
+        with(&folder, &[&image]);
         match Journal::open(&folder, Disk::default()) {
             Ok(opened) => assert!(
                 opened.records.len() >= writing,
@@ -136,8 +161,8 @@ pub(crate) fn acknowledged_records_survive() {
 }
 
 pub(crate) fn changed_rules_are_named() {
-    let (keep, journal, bytes) = finished();
-    let half = ends(&bytes)[5];
+    let (keep, journal, segments) = finished();
+    let half = ends(&segments[0])[5];
     for (change, named) in [
         ("memory/prompts/subagent_prompt_main.md", "prompt of MAIN"),
         ("memory/prompts/subagent_prompt_test.md", "prompt of TEST"),
@@ -145,7 +170,7 @@ pub(crate) fn changed_rules_are_named() {
     ] {
         let path = keep.path().join("project/.baton").join(change);
         let old = fs::read_to_string(&path).unwrap();
-        with(&journal, &bytes[..half]);
+        with(&journal, &[&segments[0][..half]]);
         let new = match change.ends_with(".json") {
             true => old.replace("\"max_finish_attempts\": 3", "\"max_finish_attempts\": 4"),
             false => format!("{old}\nMore.\n"),
@@ -163,16 +188,25 @@ pub(crate) fn changed_rules_are_named() {
         );
         fs::write(&path, old).unwrap();
     }
-    // An unknown version is refused by name.
-    let text = String::from_utf8(bytes).unwrap();
-    let first = text.lines().next().unwrap();
-    let json = first[18..].replace("\"version\":1", "\"version\":9");
-    let length = format!("{:08x}", json.len());
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(length.as_bytes());
-    sum.update(json.as_bytes());
-    with(&journal, format!("{length} {:08x} {json}\n", sum.finalize()).as_bytes());
-    let error = journal::look(&journal).unwrap_err();
-    assert_eq!(error.to_string(), "the journal is of version 9, this program knows 1");
+    // An unknown version is refused by name, wherever it stands.
+    let newer = |line: &str| {
+        let json = line[18..].replacen("\"version\":1", "\"version\":9", 1);
+        assert_ne!(json, line[18..]);
+        let length = format!("{:08x}", json.len());
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(length.as_bytes());
+        sum.update(json.as_bytes());
+        format!("{length} {:08x} {json}\n", sum.finalize())
+    };
+    let first_line =
+        |bytes: &[u8]| newer(std::str::from_utf8(bytes).unwrap().lines().next().unwrap());
+    let (first, second) = (first_line(&segments[0]), first_line(&segments[1]));
+    for changed in [vec![first.as_bytes()], vec![&segments[0], second.as_bytes()]] {
+        with(&journal, &changed);
+        let error = journal::look(&journal).unwrap_err();
+        assert_eq!(error.to_string(), "the journal is of version 9, this program knows 1");
+        let error = Journal::open(&journal, Disk::default()).unwrap_err();
+        assert!(matches!(error, Error::Version { found: 9, known: 1 }), "{error}");
+    }
     let _ = drive::last_run(&reference::open(keep.path())).unwrap();
 }

@@ -5,7 +5,9 @@
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 #![expect(clippy::print_stdout, reason = "what was swept is worth seeing")]
 
+mod acts;
 mod damage;
+mod race;
 mod reference;
 mod sweep;
 
@@ -19,7 +21,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 17] = [
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
         ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
@@ -30,7 +32,18 @@ fn main() {
             "a_clock_that_jumps_changes_nothing_but_the_times",
             sweep::a_clock_that_jumps_changes_nothing_but_the_times,
         ),
-        ("of_many_processes_one_writes", sweep::of_many_processes_one_writes),
+        ("of_many_processes_one_writes", race::of_many_processes_one_writes),
+        ("a_holder_that_sleeps_still_holds", race::a_holder_that_sleeps_still_holds),
+        ("a_stale_lock_file_holds_nobody_up", race::a_stale_lock_file_holds_nobody_up),
+        ("a_woken_zombie_writes_nothing", race::a_woken_zombie_writes_nothing),
+        (
+            "an_agent_killed_in_its_act_is_lost_and_said",
+            acts::an_agent_killed_in_its_act_is_lost_and_said,
+        ),
+        (
+            "a_gate_killed_in_its_act_runs_again_and_is_said",
+            acts::a_gate_killed_in_its_act_runs_again_and_is_said,
+        ),
         ("a_torn_record_is_cut_and_said", damage::a_torn_record_is_cut_and_said),
         ("a_flipped_bit_is_found_with_its_record", damage::a_flipped_bit_is_found),
         ("acknowledged_records_survive_a_power_loss", damage::acknowledged_records_survive),

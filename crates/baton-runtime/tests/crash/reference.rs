@@ -1,23 +1,59 @@
-//! The reference run: 3 agents, 2 sub-loops, a question and a finish, played by a script that writes
-//! real files; and the child process that runs it with a fault in its disk.
+//! The reference run: 3 agents, 2 sub-loops, gates, a trespass, a question and a finish, played by a
+//! script that writes real files, with a journal of several segments; and the child process that runs
+//! it with a fault in its disk. A file `plan` beside the project says where an agent or a gate is to
+//! kill or to stop the process that started it: once.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use baton_core::event::{Limits, Spent, StageId, StageResult};
+use baton_core::event::{Event, Limits, Spent, StageId, StageResult, Stop};
 use baton_core::id::{Timestamp, Tokens};
 use baton_core::workflow::Phase;
 use baton_runtime::board::{Board, NewBoard};
-use baton_runtime::drive::{self, Around, Control, Drive, End};
+use baton_runtime::drive::{self, Around, Control, Drive, End, Notice};
 use baton_runtime::executor::{Call, Executor, Executors, Hear, Outcome, Unusable};
+use baton_runtime::journal;
 use baton_runtime::load::Environment;
 use baton_runtime::sandbox::Interrupt;
 use baton_runtime::store::{Disk, Fault};
+use rustix::process::{Signal, getpid, kill_process};
+use tempfile::TempDir;
 
 pub(crate) const FINISHED: i32 = 0;
 pub(crate) const FAILED: i32 = 40;
 pub(crate) const HELD: i32 = 41;
+pub(crate) const WAITING: i32 = 42;
+/// Small enough for several segments.
+const SEGMENT: u64 = 9_000;
+
+/// What a gate runs: it leaves a line where no fault reaches, and ends its parent where the plan
+/// wants it.
+const GATE: &str = r#"plan=
+[ -e ../plan ] && read -r plan < ../plan
+number=$(grep -c "^$1 ended" ../gates)
+at() {
+    if [ "$plan" = "gate $1 $number $2" ]; then
+        rm ../plan
+        kill -9 $PPID
+        exit 1
+    fi
+}
+at "$1" before
+echo "$1 began" >> ../gates
+at "$1" middle
+echo "$1 ended" >> ../gates
+at "$1" after
+echo "all is well"
+"#;
+
+/// An empty folder. In memory where that can be had: what a killed process wrote is there as well,
+/// and thousands of syncs cost nothing.
+pub(crate) fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = TempDir::with_prefix_in("baton-crash-", memory);
+    made.unwrap_or_else(|_| TempDir::new().unwrap())
+}
 
 pub(crate) fn make(folder: &Path) {
     let project = folder.join("project");
@@ -27,7 +63,12 @@ pub(crate) fn make(folder: &Path) {
     let policy = project.join(".baton/memory/verification_policy.json");
     let text = fs::read_to_string(&policy).unwrap();
     let text = text.replace("\"min_coverage\": 80", "\"min_coverage\": 0");
+    let gates = r#""gates": [{"on": "TEST", "run": "exec sh ../gate.sh TEST"}, {"on": "FINISH", "run": "exec sh ../gate.sh FINISH"}]"#;
+    let text = text.replace("\"gates\": []", gates);
+    assert!(text.contains("gate.sh"), "{text}");
     fs::write(policy, text).unwrap();
+    fs::write(folder.join("gate.sh"), GATE).unwrap();
+    fs::write(folder.join("gates"), "").unwrap();
 }
 
 pub(crate) fn open(folder: &Path) -> Board {
@@ -76,8 +117,69 @@ fn answer(stage: &StageId) -> String {
 
 /// Plays the team; every call is written down where no fault reaches.
 struct Script {
-    project: PathBuf,
-    calls: PathBuf,
+    folder: PathBuf,
+    /// Is told what was written, where somebody asks.
+    wrote: fn(&Path, &[u8]),
+}
+
+impl Script {
+    fn write(&self, path: &Path, text: &str) {
+        fs::write(path, text).unwrap();
+        (self.wrote)(path, text.as_bytes());
+    }
+
+    fn note(&self, file: &str, line: &str) {
+        let path = self.folder.join(file);
+        let mut file = fs::File::options().create(true).append(true).open(path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    }
+
+    /// Where the plan wants it, the world ends here, or stands still.
+    fn at(&self, stage: &StageId, point: &str) {
+        let path = self.folder.join("plan");
+        let plan = fs::read_to_string(&path).unwrap_or_default();
+        let signal = match plan.trim().split_once(' ') {
+            Some(("kill", rest)) if rest == format!("{stage} {point}") => Signal::KILL,
+            Some(("stop", rest)) if rest == format!("{stage} {point}") => Signal::STOP,
+            _ => return,
+        };
+        fs::remove_file(&path).unwrap();
+        kill_process(getpid(), signal).unwrap();
+    }
+
+    /// One agent writes into the blackboard, until the journal has it.
+    fn trespasses(&self, stage: &StageId) -> bool {
+        let is_known = || {
+            journal::records(&journal_of(&self.folder)).unwrap().iter().any(|record| {
+                matches!(&record.event, Event::StageEnded(ended)
+                    if matches!(ended.result, StageResult::Trespassed(_)))
+            })
+        };
+        stage.to_string() == TRESPASSER && !is_known()
+    }
+}
+
+/// Who writes where it must not.
+pub(crate) const TRESPASSER: &str = "DEV, iteration 3, sub-iteration 1";
+
+pub(crate) fn journal_of(folder: &Path) -> PathBuf {
+    folder.join("project/.baton/journal/run-0001")
+}
+
+/// What an agent finds: every file of the project.
+fn found(project: &Path) -> String {
+    let mut files: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(project)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), fs::read(&path).unwrap()))
+        .collect();
+    files.sort();
+    let all: Vec<u8> = files
+        .iter()
+        .flat_map(|(path, bytes)| [path.as_os_str().as_encoded_bytes(), bytes].concat())
+        .collect();
+    format!("{:08x}", crc32fast::hash(&all))
 }
 
 impl Executor for Script {
@@ -86,27 +188,57 @@ impl Executor for Script {
     }
 
     fn call(&mut self, call: &Call<'_>, _: &Interrupt, _: Hear<'_>) -> Result<Outcome, Unusable> {
-        let mut calls = fs::File::options().create(true).append(true).open(&self.calls).unwrap();
-        let stage = call.stage;
-        writeln!(calls, "{stage} attempt {}", call.attempt).unwrap();
+        let (stage, project) = (call.stage, self.folder.join("project"));
+        self.note("calls", &format!("{stage} attempt {}", call.attempt));
+        self.note("found", &format!("{stage} attempt {} {}", call.attempt, found(&project)));
+        self.at(stage, "before");
         if call.writes {
             let name =
                 format!("{}-{}-{}.rs", stage.name, stage.iteration, stage.subloop.unwrap_or(0));
-            fs::write(self.project.join(name), format!("// {stage}\n")).unwrap();
-            fs::write(self.project.join("lib.rs"), format!("fn add() {{}} // {stage}\n")).unwrap();
+            self.write(&project.join(name), &format!("// {stage}\n"));
+            self.at(stage, "middle");
+            self.write(&project.join("lib.rs"), &format!("fn add() {{}} // {stage}\n"));
         }
+        if self.trespasses(stage) {
+            let order = project.join(".baton/workspace/dev/current_task.md");
+            fs::write(order, "nothing more to do\n").unwrap();
+        }
+        self.at(stage, "after");
         let spent =
             Spent { milliseconds: 1, tokens: Some(Tokens(10)), cached: None, cost: Some(1) };
         Ok(Outcome { result: StageResult::Answer(answer(stage)), spent })
     }
 }
 
-/// Runs to the end: begins, or goes on with what is there; answers the question.
-fn go(folder: &Path, disk: Disk, clock: fn() -> Timestamp) -> Result<i32, drive::Error> {
+/// How the reference run is run.
+pub(crate) struct Way {
+    pub(crate) disk: Disk,
+    pub(crate) clock: fn() -> Timestamp,
+    /// Whether the question is left open.
+    pub(crate) waits: bool,
+    /// Says how many points were passed at each event.
+    pub(crate) tells: bool,
+    pub(crate) wrote: fn(&Path, &[u8]),
+}
+
+impl Way {
+    pub(crate) fn of(disk: Disk) -> Way {
+        let clock = || Timestamp(1_800_000_000);
+        Way { disk, clock, waits: false, tells: false, wrote: |_, _| {} }
+    }
+}
+
+/// Does something with the run: begun, or gone on with.
+pub(crate) fn with<T>(
+    folder: &Path,
+    way: &Way,
+    act: impl FnOnce(&mut Drive<'_>) -> Result<T, drive::Error>,
+) -> Result<T, drive::Error> {
     let board = open(folder);
     let environment = Environment::of(&[]);
-    let script = Script { project: folder.join("project"), calls: folder.join("calls") };
+    let script = Script { folder: folder.to_owned(), wrote: way.wrote };
     let mut executors = Executors::new(Box::new(script));
+    let (tells, disk) = (way.tells, way.disk.clone());
     let around = Around {
         board: &board,
         project: folder.join("project"),
@@ -114,34 +246,52 @@ fn go(folder: &Path, disk: Disk, clock: fn() -> Timestamp) -> Result<i32, drive:
         executors: &mut executors,
         control: Control::default(),
         confined: false,
-        disk,
-        clock,
-        watch: Box::new(|_| {}),
+        disk: way.disk.clone(),
+        clock: way.clock,
+        watch: Box::new(move |notice| match notice {
+            Notice::Said(text) => println!("said: {text}"),
+            Notice::Event(record, _) if tells => {
+                let name = serde_json::to_value(record).unwrap()["event"].clone();
+                println!("event {} {}", name.as_str().unwrap(), disk.points());
+            }
+            _ => {}
+        }),
         context_window: &|_| None,
     };
     let begun = match drive::last_run(&board)? {
         None => false,
         Some(run) => !matches!(drive::look(&board, &run), Err(drive::Error::NothingToResume)),
     };
-    let drive = if begun {
-        Drive::resume(around, None)
-    } else {
-        Drive::start(around, "Make add() safe", limits())
+    let mut drive = match begun {
+        true => Drive::resume(around, None)?,
+        false => Drive::start(around, "Make add() safe", limits())?,
     };
-    let mut drive = match drive {
-        Err(drive::Error::AlreadyFinished(_)) => return Ok(FINISHED),
-        other => other?,
-    };
+    drive.set_segment_bytes(SEGMENT);
+    act(&mut drive)
+}
+
+/// Runs to the end; answers the question; goes on after the trespass, as a person would.
+pub(crate) fn go(folder: &Path, way: &Way) -> Result<i32, drive::Error> {
     loop {
-        match drive.run()? {
-            End::Finished => return Ok(FINISHED),
-            End::Waiting => drive.answer("keep", "as it is")?,
-            End::Parked | End::Stopped(_) => {
-                println!("{:?}", drive.state().stopped);
+        let end = with(folder, way, |drive| {
+            loop {
+                match drive.run()? {
+                    End::Waiting if !way.waits => drive.answer("keep", "as it is")?,
+                    end => return Ok(end),
+                }
+                assert!(!matches!(drive.state().phase, Phase::Waiting { .. }));
+            }
+        });
+        match end {
+            Ok(End::Finished) | Err(drive::Error::AlreadyFinished(_)) => return Ok(FINISHED),
+            Ok(End::Waiting) => return Ok(WAITING),
+            Ok(End::Stopped(Stop::Protocol(why))) if why.starts_with(TRESPASSER) => {}
+            Ok(end) => {
+                println!("{end:?}");
                 return Ok(FAILED);
             }
+            Err(error) => return Err(error),
         }
-        assert!(!matches!(drive.state().phase, Phase::Waiting { .. }));
     }
 }
 
@@ -161,24 +311,23 @@ pub(crate) fn child(args: &[String]) -> i32 {
         "tear" => Disk::with_fault(Fault::Tear { at: number }),
         "full" => Disk::with_fault(Fault::Fail { at: number, errno: 28 }),
         "sync" => Disk::with_fault(Fault::FailSync { at: number }),
-        "count" => Disk::with_fault(Fault::None),
+        "count" | "tell" => Disk::with_fault(Fault::None),
         _ => Disk::default(),
     };
-    let clock = match args.get(1).map_or("none", String::as_str) {
-        "clock" => jumping,
-        _ => || Timestamp(1_800_000_000),
-    };
-    match go(&folder, disk.clone(), clock) {
+    let word = args.get(1).map_or("none", String::as_str);
+    let mut way = Way::of(disk.clone());
+    (way.waits, way.tells) = (word == "wait", word == "tell");
+    if word == "clock" {
+        way.clock = jumping;
+    }
+    match go(&folder, &way) {
         Ok(code) => {
-            if args.get(1).is_some_and(|word| word == "count") {
-                println!("{}", disk.points());
-            }
+            println!("{}", disk.points());
             code
         }
-        Err(drive::Error::Lock(_)) => HELD,
         Err(error) => {
             println!("{error}");
-            FAILED
+            if matches!(error, drive::Error::Lock(_)) { HELD } else { FAILED }
         }
     }
 }
