@@ -60,6 +60,21 @@ Ctrl-C once finishes the step's record and parks, twice leaves now; `baton resum
     Stop(StopArgs),
     /// Say where the run stands, with its figures and alarms
     Status,
+    /// Talk with the coding agent about this project
+    #[command(after_help = "\
+Inside: @path names a file, /context shows what the model sees, /cost, /todo, /help, /exit.
+Ctrl-C stops the turn; Ctrl-D leaves. `baton chat --continue` goes on with the last conversation.")]
+    Chat(TalkArgs),
+    /// Give one task to the coding agent and print its answer
+    #[command(after_help = "\
+Examples:
+  baton exec -p \"why does the test in @tests/add.rs fail?\" --read-only
+  baton exec -p \"fix it\" --continue
+  git diff | baton exec -p - --json
+
+The agent's commands are confined: they may write this project and a temporary folder, and have no
+network. Exit codes as everywhere; 3 when the model does not follow the protocol, 4 at a limit.")]
+    Exec(ExecArgs),
     /// Show what happened in a run
     Log(LogArgs),
     /// Show what a stage changed in the project
@@ -456,17 +471,83 @@ pub(crate) struct HowArgs {
     /// builtin (a model), codex, claude, gemini, opencode, or one of your own
     #[arg(long, value_name = "NAME")]
     pub(crate) executor: Option<String>,
+    #[command(flatten)]
+    pub(crate) tape: TapeArgs,
+    /// Confine nothing that stages and gates start
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+}
+
+/// Recordings of model calls.
+#[derive(Debug, Args)]
+pub(crate) struct TapeArgs {
     /// Write every model call to this new file
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,
     /// Take every model call from such a file
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
-    /// Confine nothing that stages and gates start
+}
+
+/// A conversation with the agent.
+#[derive(Debug, Args)]
+pub(crate) struct TalkArgs {
+    /// Go on with the last conversation of this project
+    #[arg(long = "continue", short = 'c')]
+    pub(crate) goes_on: bool,
+    /// When you are asked: before every act, only before what leaves the confinement, or never
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) approve: ApproveArg,
+    /// It may look and run commands, but not edit files
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// How the model says what it wants done [default: native, or the configuration's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) protocol: Option<ProtocolArg>,
+    /// Calls of the model in one turn [default: 200, or the configuration's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) steps: Option<u32>,
+    /// Tokens of one turn
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_tokens: Option<u64>,
+    /// Minutes of one turn
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub(crate) minutes: u32,
+    /// Confine nothing that the agent starts
     #[arg(long)]
     pub(crate) no_sandbox: bool,
     #[command(flatten)]
+    pub(crate) tape: TapeArgs,
+    #[command(flatten)]
     pub(crate) provider: ProviderArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ApproveArg {
+    Ask,
+    Auto,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ProtocolArg {
+    /// The provider's tool calls
+    Native,
+    /// One JSON object an answer, under a schema
+    Json,
+    /// Thought and action in plain text
+    React,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// The task; `-` reads it from standard input
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) prompt: String,
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
 }
 
 /// Which model to call.

@@ -1,5 +1,6 @@
 //! One file a verb. Each takes its arguments and gives a reply or a failure; none prints.
 
+mod agent;
 mod debug;
 mod demo;
 mod doctor;
@@ -101,6 +102,8 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Answer(args) => run::answer(&place, &args),
         Command::Stop(args) => run::stop(&place, &args),
         Command::Status => watch::status(&place),
+        Command::Chat(args) => agent::chat(&place, &args),
+        Command::Exec(args) => agent::exec(&place, &args),
         Command::Log(args) => watch::log(&place, &args),
         Command::Diff { iteration } => watch::diff(&place, iteration),
         Command::Undo { iteration, snapshot } => {

@@ -49,12 +49,11 @@ impl Progress {
                 self.clear();
                 let sub =
                     stage.subloop.map_or(String::new(), |number| format!(" (sub-loop {number})"));
-                let line = format!(
-                    "[{}] {}{sub} works: {by}, prompt of {} tokens",
-                    stage.iteration,
-                    stage.name,
-                    prompt.tokens()
-                );
+                let what = match prompt {
+                    Some(prompt) => format!("prompt of {} tokens", prompt.tokens()),
+                    None => "going on from its last step".to_owned(),
+                };
+                let line = format!("[{}] {}{sub} works: {by}, {what}", stage.iteration, stage.name);
                 match self.is_terminal {
                     true => self.running = Some((line, Instant::now(), 0)),
                     false => say(&line),

@@ -9,6 +9,7 @@ use crate::document::Document;
 use crate::id::AgentName;
 use crate::message::Wire;
 use crate::problem::Problem;
+use crate::turn::Protocol;
 
 /// `baton.toml`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -34,10 +35,32 @@ pub struct Config {
     pub provider: ProviderConfig,
     /// By model name. Only in the user's own file: prices carry budgets.
     pub models: IndexMap<String, ModelConfig>,
+    /// Only in the user's own file: a project must not loosen what confines its agents.
+    pub agent: AgentSettings,
 }
 
 /// Sections that a project's own file may not have.
-pub const USER_ONLY: [&str; 2] = ["provider", "models"];
+pub const USER_ONLY: [&str; 3] = ["provider", "models", "agent"];
+
+/// How the built-in agent works.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentSettings {
+    /// How the model says what it wants done: native, json or react.
+    pub protocol: Protocol,
+    /// Calls of the model in one turn.
+    pub steps: u32,
+    /// Whether its commands have the network.
+    pub network: bool,
+    /// Variables that its commands see, beside the usual ones.
+    pub env: Vec<String>,
+}
+
+impl Default for AgentSettings {
+    fn default() -> AgentSettings {
+        AgentSettings { protocol: Protocol::Native, steps: 200, network: false, env: Vec::new() }
+    }
+}
 
 /// Which provider, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

@@ -20,6 +20,7 @@ pub mod message;
 pub mod freshness;
 pub mod observation;
 pub mod mention;
+pub mod turn;
 pub mod config;
 pub mod prompt;
 pub mod event;

@@ -31,13 +31,21 @@ pub const MALFORMED: u32 = 3;
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum Step {
     /// A person, or a stage's prompt, begins a turn.
-    Asked { text: String },
-    Answered { answer: Box<Answer> },
+    Asked {
+        text: String,
+    },
+    Answered {
+        answer: Box<Answer>,
+    },
     /// The intent: from here on a call that has effects may have had them.
-    Started { call: String },
+    Started {
+        call: String,
+    },
     Observed(Box<Observed>),
     /// The turn was ended from outside: by a person, a limit, a model that cannot be reached.
-    Stopped { why: String },
+    Stopped {
+        why: String,
+    },
 }
 
 /// A tool's result.
@@ -436,8 +444,15 @@ impl Conversation {
 }
 
 /// A step that cannot follow: the transcript or the program changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the step `{step}` does not fit here")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     pub step: String,
 }
+
+impl std::fmt::Display for Misfit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "the step `{}` does not fit here", self.step)
+    }
+}
+
+impl std::error::Error for Misfit {}

@@ -51,9 +51,9 @@ impl Approvals {
         }
         let what = if leaves { "leaves the confinement" } else { "acts" };
         match (&self.person, self.mode) {
-            (_, Mode::Never) | (None, _) => {
-                Err(format!("a call that {what} needs a person's yes, and nobody can be asked here"))
-            }
+            (_, Mode::Never) | (None, _) => Err(format!(
+                "a call that {what} needs a person's yes, and nobody can be asked here"
+            )),
             (Some(person), _) if person.agrees(&question(call, leaves)) => Ok(()),
             (Some(_), _) => Err("the person said no".to_owned()),
         }

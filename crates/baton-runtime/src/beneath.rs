@@ -59,7 +59,8 @@ pub struct Opened {
 }
 
 fn mtime_of(metadata: &std::fs::Metadata) -> Mtime {
-    let nanoseconds = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+    let nanoseconds =
+        i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
     Mtime(u64::try_from(nanoseconds).unwrap_or(0))
 }
 
@@ -183,12 +184,16 @@ impl Root {
             None => Mode::from_raw_mode(0o644),
             Some((FileType::RegularFile, mode)) => Mode::from_raw_mode(mode & 0o777),
             Some((FileType::Symlink, _)) => {
-                return Err(Error::Kind { path: shown(inside), what: "a link: write what it leads to" });
+                return Err(Error::Kind {
+                    path: shown(inside),
+                    what: "a link: write what it leads to",
+                });
             }
             Some(_) => return Err(Error::Kind { path: shown(inside), what: "not a file" }),
         };
         let temporary = format!(".baton-{:016x}", fastrand::u64(..));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&parent, &temporary, flags, Mode::from_raw_mode(0o600))
             .map_err(|errno| failed(inside, errno))?;
         let written = self.fill(fd, content, mode).and_then(|mtime| {

@@ -112,7 +112,8 @@ pub enum Notice<'a> {
     Begins {
         stage: &'a StageId,
         by: String,
-        prompt: &'a Prompt,
+        /// `None`: it goes on from where it was interrupted.
+        prompt: Option<&'a Prompt>,
     },
     /// A piece of what it says.
     Heard(&'a str),
@@ -174,6 +175,16 @@ pub struct Drive<'a> {
 
 /// An edit within this time of the last sign of life may still be the stage's.
 const UNSURE: Duration = Duration::from_secs(5);
+
+/// A call of a stage, as it was written down.
+struct Act {
+    stage: StageId,
+    attempt: Attempt,
+    limit_seconds: u64,
+    writes: bool,
+    /// The project before it, where it could be changed.
+    before: Option<String>,
+}
 
 /// How deep the blackboard's folders go.
 const SWEPT: usize = 4;
@@ -591,7 +602,13 @@ impl<'a> Drive<'a> {
             self.lock_subloop()?;
         }
         self.commit(Event::StageStarted(Box::new(started)))?;
-        let outcome = self.call(&stage, attempt, &prompt, limit_seconds, writes);
+        let act = Act { stage, attempt, limit_seconds, writes, before };
+        self.act(act, Some(&prompt))
+    }
+
+    /// Calls whoever runs the stage, and writes down what came of it.
+    fn act(&mut self, act: Act, prompt: Option<&Prompt>) -> Result<(), Error> {
+        let outcome = self.call(&act, prompt);
         self.fenced()?;
         let trespassed = self.guard.restore(&self.around.disk)?;
         let outcome = match outcome {
@@ -605,11 +622,12 @@ impl<'a> Drive<'a> {
                 },
             },
         };
-        // Twice interrupted: nobody knows what the stage did. It is lost, and begins again.
+        // Twice interrupted: nobody knows what the stage did. It is settled when the run goes on.
         if self.around.control.interrupt.is_at_once() {
             return Ok(());
         }
-        let mut after = if can_write { Some(self.snapshots.take()?) } else { None };
+        let Act { stage, attempt, writes, before, .. } = act;
+        let mut after = if before.is_some() { Some(self.snapshots.take()?) } else { None };
         let mut changed = match (&before, &after) {
             (Some(before), Some(after)) => self.snapshots.changed(before, after)?,
             _ => Vec::new(),
@@ -634,34 +652,51 @@ impl<'a> Drive<'a> {
         self.commit(Event::StageEnded(Box::new(ended)))
     }
 
-    fn call(
+    fn goes_on(&mut self, act: &Act) -> bool {
+        self.with_call(act, "", |executor, call, _, _| executor.goes_on(call))
+    }
+
+    /// Without a prompt, the call goes on from where it was interrupted.
+    fn call(&mut self, act: &Act, prompt: Option<&Prompt>) -> Result<executor::Outcome, Unusable> {
+        let text = prompt.map(Prompt::text).unwrap_or_default();
+        let by = self.around.executors.of(&act.stage).name();
+        (self.around.watch)(Notice::Begins { stage: &act.stage, by, prompt });
+        self.with_call(act, &text, |executor, call, interrupt, watch| {
+            executor.call(call, interrupt, &mut |piece| watch(Notice::Heard(piece)))
+        })
+    }
+
+    fn with_call<T>(
         &mut self,
-        stage: &StageId,
-        attempt: Attempt,
-        prompt: &Prompt,
-        limit_seconds: u64,
-        writes: bool,
-    ) -> Result<executor::Outcome, Unusable> {
-        let text = prompt.text();
+        act: &Act,
+        text: &str,
+        run: impl FnOnce(
+            &mut dyn executor::Executor,
+            &Call<'_>,
+            &Interrupt,
+            &mut (dyn FnMut(Notice<'_>) + Send),
+        ) -> T,
+    ) -> T {
         let agents = self.around.board.pack.manifest.agent_names();
-        let executor = self.around.executors.of(stage);
-        (self.around.watch)(Notice::Begins { stage, by: executor.name(), prompt });
+        let (tokens, cost) = (self.state.tokens_left(), self.state.cost_left());
         let call = Call {
             run: self.state.run.as_str(),
-            stage,
-            attempt,
-            prompt: &text,
-            limit: Duration::from_secs(limit_seconds),
+            stage: &act.stage,
+            attempt: act.attempt,
+            prompt: text,
+            limit: Duration::from_secs(act.limit_seconds),
             project: &self.around.project,
             board: &self.around.board.root,
             confined: self.around.confined,
-            writes,
+            writes: act.writes,
             agents: &agents,
             mark: &self.mark,
+            tokens,
+            cost,
+            disk: &self.around.disk,
         };
-        let watch = &mut self.around.watch;
-        executor
-            .call(&call, &self.around.control.interrupt, &mut |piece| watch(Notice::Heard(piece)))
+        let executor = self.around.executors.of(&act.stage);
+        run(executor, &call, &self.around.control.interrupt, &mut *self.around.watch)
     }
 
     fn prompt(
@@ -696,9 +731,18 @@ impl<'a> Drive<'a> {
         FinishFacts { stage_changes: Some(changes.collect()), gates: Some(gates.collect()) }
     }
 
-    /// A stage was started by a process that is gone, and nobody knows what it did: what it changed
-    /// is kept aside, the project goes back to where it was, and the next attempt begins.
+    /// A stage was started by a process that is gone. One whose steps are written down goes on from
+    /// there. Of any other nobody knows what it did: what it changed is kept aside, the project goes
+    /// back to where it was, and the next attempt begins.
     fn recover(&mut self, stage: StageId, attempt: Attempt) -> Result<(), Error> {
+        let agents = &self.around.board.pack.manifest.agents;
+        let writes = agents.iter().any(|own| own.name == stage.name && own.writes);
+        let limit_seconds = self.state.limits.stage_seconds.min(self.state.seconds_left());
+        let before = self.snapshot.clone();
+        let act = Act { stage: stage.clone(), attempt, limit_seconds, writes, before };
+        if self.goes_on(&act) {
+            return self.act(act, None);
+        }
         let before = self.snapshot.clone();
         let mut restored = false;
         if let Some(before) = before {

@@ -1,6 +1,7 @@
 //! Who runs a stage: a model that is asked once, or any agent program that takes a prompt and leaves
 //! a last message. Comes out: the message, or why there is none, and what it took.
 
+mod builtin;
 mod preset;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::load::Environment;
 use crate::model::{Client, Delta, Kind, Mode, Tags, catalogue};
 use crate::sandbox::{self, Confine, How, Interrupt, Program};
 
+pub use builtin::{Bench, Builtin, workshop};
 pub use preset::{NAMES as PRESETS, Preset};
 
 /// One call of one stage.
@@ -38,6 +40,10 @@ pub struct Call<'a> {
     pub agents: &'a [AgentName],
     /// By which everything that it starts can be found again.
     pub mark: &'a str,
+    /// What it may use of tokens and of nano-dollars.
+    pub tokens: Option<u64>,
+    pub cost: Option<u64>,
+    pub disk: &'a crate::store::Disk,
 }
 
 /// What came of a call.
@@ -63,6 +69,11 @@ pub trait Executor: Send {
 
     /// For people: what runs the stage.
     fn name(&self) -> String;
+
+    /// Whether a call that was interrupted goes on from where it came to, instead of beginning anew.
+    fn goes_on(&self, _call: &Call<'_>) -> bool {
+        false
+    }
 
     fn call(
         &mut self,

@@ -35,6 +35,11 @@ pub fn exclude(board: &Path) -> Result<Option<PathBuf>, Error> {
     Ok(Some(file))
 }
 
+/// The top of the work tree that a folder lies in.
+pub fn top(folder: &Path) -> Option<PathBuf> {
+    folder.ancestors().find(|own| git_folder(own).is_some()).map(Path::to_owned)
+}
+
 /// How many files of the work tree are not as they were committed. `None`: none, or it cannot be
 /// told.
 pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {

@@ -300,3 +300,8 @@ fn config_paths() -> Vec<String> {
     walk("", &serde_json::to_value(Config::default()).unwrap_or_default(), &mut out);
     out
 }
+
+/// A short name for any bytes.
+pub fn digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex()[..16].to_owned()
+}

@@ -33,7 +33,8 @@ pub fn block(root: &Root, folder: &str) -> String {
 /// In any case of letters; of several spellings the usual one wins, then the first by name.
 fn law(root: &Root) -> Option<String> {
     let names = root.entries(".").ok()?;
-    let mut found = names.into_iter().map(|own| own.name).filter(|own| own.eq_ignore_ascii_case(LAW));
+    let mut found =
+        names.into_iter().map(|own| own.name).filter(|own| own.eq_ignore_ascii_case(LAW));
     let first = found.next()?;
     let usual = (first != LAW).then(|| found.find(|own| own == LAW)).flatten();
     Some(usual.unwrap_or(first))

@@ -137,7 +137,10 @@ fn idle(confine: Confine) -> Program {
     Program {
         argv: ["sh", "-c", ":"].map(OsString::from).to_vec(),
         folder: PathBuf::from("/"),
-        environment: std::env::var_os("PATH").map(|path| ("PATH".into(), path)).into_iter().collect(),
+        environment: std::env::var_os("PATH")
+            .map(|path| ("PATH".into(), path))
+            .into_iter()
+            .collect(),
         input: Vec::new(),
         limit: Duration::from_secs(10),
         mark: "probe".to_owned(),

@@ -79,41 +79,71 @@ fn arguments<T: DeserializeOwned>(call: &ToolCall) -> std::result::Result<T, Res
 /// from the first to the last.
 pub fn offered(writes: bool) -> Vec<Offered> {
     let mut all = vec![
-        reading("LS", "List a folder.", json!({
-            "path": { "type": "string", "description": "from the project root; default ." },
-        }), &[]),
-        reading("Glob", "Find files by a pattern such as src/**/*.rs; .gitignore is respected.", json!({
-            "pattern": { "type": "string" },
-            "path": { "type": "string", "description": "folder to look in" },
-            "hidden": { "type": "boolean" },
-        }), &["pattern"]),
-        reading("Grep", "Search file contents by a regular expression; .gitignore is respected.", json!({
-            "pattern": { "type": "string" },
-            "path": { "type": "string", "description": "file or folder" },
-            "glob": { "type": "string", "description": "only files like *.py" },
-            "ignore_case": { "type": "boolean" },
-            "hidden": { "type": "boolean" },
-        }), &["pattern"]),
-        reading("Read", "Read a text file, its lines numbered. Long files in ranges.", json!({
-            "path": { "type": "string" },
-            "from": { "type": "integer", "description": "first line, from 1" },
-            "lines": { "type": "integer", "description": "how many; default 1000" },
-        }), &["path"]),
-        reading("Recall", "Bring back a shortened earlier result by its observation id, such as o17.", json!({
-            "id": { "type": "string" },
-            "from": { "type": "integer" },
-            "lines": { "type": "integer" },
-        }), &["id"]),
-        reading("TodoWrite", "Replace your list of steps. Use it for work of more than three steps and keep it true.", json!({
-            "todos": { "type": "array", "items": {
-                "type": "object",
-                "properties": {
-                    "content": { "type": "string" },
-                    "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
-                },
-                "required": ["content", "status"],
-            } },
-        }), &["todos"]),
+        reading(
+            "LS",
+            "List a folder.",
+            json!({
+                "path": { "type": "string", "description": "from the project root; default ." },
+            }),
+            &[],
+        ),
+        reading(
+            "Glob",
+            "Find files by a pattern such as src/**/*.rs; .gitignore is respected.",
+            json!({
+                "pattern": { "type": "string" },
+                "path": { "type": "string", "description": "folder to look in" },
+                "hidden": { "type": "boolean" },
+            }),
+            &["pattern"],
+        ),
+        reading(
+            "Grep",
+            "Search file contents by a regular expression; .gitignore is respected.",
+            json!({
+                "pattern": { "type": "string" },
+                "path": { "type": "string", "description": "file or folder" },
+                "glob": { "type": "string", "description": "only files like *.py" },
+                "ignore_case": { "type": "boolean" },
+                "hidden": { "type": "boolean" },
+            }),
+            &["pattern"],
+        ),
+        reading(
+            "Read",
+            "Read a text file, its lines numbered. Long files in ranges.",
+            json!({
+                "path": { "type": "string" },
+                "from": { "type": "integer", "description": "first line, from 1" },
+                "lines": { "type": "integer", "description": "how many; default 1000" },
+            }),
+            &["path"],
+        ),
+        reading(
+            "Recall",
+            "Bring back a shortened earlier result by its observation id, such as o17.",
+            json!({
+                "id": { "type": "string" },
+                "from": { "type": "integer" },
+                "lines": { "type": "integer" },
+            }),
+            &["id"],
+        ),
+        reading(
+            "TodoWrite",
+            "Replace your list of steps. Use it for work of more than three steps and keep it true.",
+            json!({
+                "todos": { "type": "array", "items": {
+                    "type": "object",
+                    "properties": {
+                        "content": { "type": "string" },
+                        "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
+                    },
+                    "required": ["content", "status"],
+                } },
+            }),
+            &["todos"],
+        ),
     ];
     if writes {
         let edit = json!({
@@ -127,15 +157,30 @@ pub fn offered(writes: bool) -> Vec<Offered> {
         }
         let items = json!({ "type": "object", "properties": edit, "required": ["old_string", "new_string"] });
         all.extend([
-            acting("Edit", "Replace text in a file. old_string must occur exactly once, or set replace_all.", with_path, &["path", "old_string", "new_string"]),
-            acting("MultiEdit", "Several replacements in one file, in order; all of them or none.", json!({
-                "path": { "type": "string" },
-                "edits": { "type": "array", "items": items },
-            }), &["path", "edits"]),
-            acting("Write", "Create a file or overwrite it whole. Read an existing one first.", json!({
-                "path": { "type": "string" },
-                "content": { "type": "string" },
-            }), &["path", "content"]),
+            acting(
+                "Edit",
+                "Replace text in a file. old_string must occur exactly once, or set replace_all.",
+                with_path,
+                &["path", "old_string", "new_string"],
+            ),
+            acting(
+                "MultiEdit",
+                "Several replacements in one file, in order; all of them or none.",
+                json!({
+                    "path": { "type": "string" },
+                    "edits": { "type": "array", "items": items },
+                }),
+                &["path", "edits"],
+            ),
+            acting(
+                "Write",
+                "Create a file or overwrite it whole. Read an existing one first.",
+                json!({
+                    "path": { "type": "string" },
+                    "content": { "type": "string" },
+                }),
+                &["path", "content"],
+            ),
         ]);
     }
     all.push(acting(

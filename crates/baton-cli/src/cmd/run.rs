@@ -9,9 +9,10 @@ use baton_core::decision::Question;
 use baton_core::event::{Limits, Stop};
 use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
 use baton_core::workflow::{Phase, State};
+use baton_runtime::agent::Mind;
 use baton_runtime::board::{Board, NewBoard};
 use baton_runtime::drive::{self, Around, Control, Drive, Edits, End, Notice};
-use baton_runtime::executor::{self, Agent, Executor, Executors, PRESETS, Plain};
+use baton_runtime::executor::{self, Agent, Builtin, Executor, Executors, PRESETS, Plain};
 use baton_runtime::lock::{self, Lock};
 use baton_runtime::model::cassette::Tape;
 use baton_runtime::model::choose::{self, Asked};
@@ -21,7 +22,9 @@ use baton_runtime::{builtin, git, load, trust};
 use serde_json::json;
 
 use super::{Outcome, Place};
-use crate::args::{AnswerArgs, BudgetArgs, EditsArg, HowArgs, ProviderArgs, RunArgs, StopArgs};
+use crate::args::{
+    AnswerArgs, BudgetArgs, EditsArg, HowArgs, ProviderArgs, RunArgs, StopArgs, TapeArgs,
+};
 use crate::progress::Progress;
 use crate::reply::{DAMAGED, Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
 
@@ -513,12 +516,20 @@ impl Executor for Nobody {
 }
 
 fn executors(place: &Place, config: &Config, how: &HowArgs) -> Result<Executors, Failure> {
-    let default = executor(place, config, how, how.executor.as_deref(), None)?;
-    let mut all = Executors::new(default);
+    let default = chosen(place, config, how, how.executor.as_deref(), None)?;
+    let main = AgentName::new(MAIN).expect("a word of the workflow is a valid name");
+    let decides = default.deciding();
+    let mut all = Executors::new(default.working(place, config));
+    if let Some(decides) = decides {
+        all = all.with(main.clone(), decides);
+    }
     for (name, own) in &config.agents {
         if own.executor.is_some() || own.model.is_some() {
-            let executor =
-                executor(place, config, how, own.executor.as_deref(), own.model.as_deref())?;
+            let own = chosen(place, config, how, own.executor.as_deref(), own.model.as_deref())?;
+            let executor = match own.deciding().filter(|_| *name == main) {
+                Some(decides) => decides,
+                None => own.working(place, config),
+            };
             all = all.with(name.clone(), executor);
         }
     }
@@ -527,14 +538,47 @@ fn executors(place: &Place, config: &Config, how: &HowArgs) -> Result<Executors,
 
 const BUILTIN: &str = "builtin";
 
-/// The executor of this name; without one, a model where one is configured, else an agent program.
-fn executor(
+/// What runs stages: an agent program, or a model.
+enum Chosen {
+    Program(Box<Agent>),
+    Model(Box<Mind>),
+}
+
+impl Chosen {
+    /// Who decides: a model is asked once, without tools.
+    fn deciding(&self) -> Option<Box<dyn Executor>> {
+        match self {
+            Chosen::Program(_) => None,
+            Chosen::Model(mind) => Some(Box::new(Plain {
+                client: mind.client.clone(),
+                model: mind.model.clone(),
+                max_output: mind.max_output,
+                price: mind.price,
+            })),
+        }
+    }
+
+    /// Who works.
+    fn working(self, place: &Place, config: &Config) -> Box<dyn Executor> {
+        match self {
+            Chosen::Program(agent) => agent,
+            Chosen::Model(mind) => Box::new(Builtin {
+                mind: *mind,
+                environment: place.environment.clone(),
+                settings: config.agent.clone(),
+            }),
+        }
+    }
+}
+
+/// What is named; without a name, a model where one is configured, else an agent program.
+fn chosen(
     place: &Place,
     config: &Config,
     how: &HowArgs,
     name: Option<&str>,
     model: Option<&str>,
-) -> Result<Box<dyn Executor>, Failure> {
+) -> Result<Chosen, Failure> {
     if let Some(name) = name.filter(|name| *name != BUILTIN) {
         let Some(preset) = executor::program_named(name, config) else {
             let mut known: Vec<&str> = vec![BUILTIN];
@@ -554,17 +598,21 @@ fn executor(
                 Failure::new(USAGE, message).hint("install it, or choose another with --executor")
             );
         }
-        return Ok(Box::new(Agent::new(preset, &place.environment)));
+        return Ok(Chosen::Program(Box::new(Agent::new(preset, &place.environment))));
     }
     let asked = asked(&how.provider, model);
     match choose::choose(&asked, config, &place.environment) {
         Err(problem) => Err(Failure::new(USAGE, problem.to_string())),
-        Ok(Some(choice)) => plain(&choice, config, how),
+        Ok(Some(choice)) => {
+            mind(&choice, config, &how.tape).map(|mind| Chosen::Model(Box::new(mind)))
+        }
         Ok(None) if name.is_none() => {
             let found = PRESETS.iter().find(|name| place.environment.program(name).is_some());
             let preset = found.and_then(|name| executor::program_named(name, config));
             match preset {
-                Some(preset) => Ok(Box::new(Agent::new(preset, &place.environment))),
+                Some(preset) => {
+                    Ok(Chosen::Program(Box::new(Agent::new(preset, &place.environment))))
+                }
                 None => Err(nothing_to_call()),
             }
         }
@@ -572,7 +620,7 @@ fn executor(
     }
 }
 
-fn nothing_to_call() -> Failure {
+pub(super) fn nothing_to_call() -> Failure {
     let ways = format!(
         "{}; or install an agent program ({}); or try `baton demo`, which needs neither key nor network",
         choose::ways(),
@@ -581,7 +629,7 @@ fn nothing_to_call() -> Failure {
     Failure::new(USAGE, "nothing says which model or agent to call").hint(ways)
 }
 
-fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
+pub(super) fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
     Asked {
         provider: args.provider.clone(),
         base_url: args.base_url.clone(),
@@ -589,11 +637,12 @@ fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
     }
 }
 
-fn plain(
+/// The model that is called, with its price and its limits.
+pub(super) fn mind(
     choice: &choose::Choice,
     config: &Config,
-    how: &HowArgs,
-) -> Result<Box<dyn Executor>, Failure> {
+    tape: &TapeArgs,
+) -> Result<Mind, Failure> {
     let Some(model) = choice.model.clone() else {
         return Err(Failure::new(USAGE, "which model? Nothing says it")
             .hint("say `--model NAME` or set BATON_MODEL"));
@@ -601,7 +650,7 @@ fn plain(
     let client = Client::new(choice.endpoint.clone(), CallLimits::default());
     let mut client =
         client.map_err(|why| Failure::new(INTERNAL, why))?.with_secrets(&choice.secrets);
-    let tape = match (&how.record, &how.replay) {
+    let tape = match (&tape.record, &tape.replay) {
         (Some(path), _) => Some(Tape::record(path)),
         (None, Some(path)) => Some(Tape::play(path)),
         (None, None) => None,
@@ -611,7 +660,8 @@ fn plain(
     }
     let known = catalogue::known(&model, config.models.get(&model));
     let max_output = known.max_output.map_or(Tokens(8_192), |most| most.min(Tokens(16_384)));
-    Ok(Box::new(Plain { client, model, max_output, price: known.price }))
+    let (price, protocol) = (known.price, config.agent.protocol);
+    Ok(Mind { client, model, max_output, price, protocol })
 }
 
 /// The window of the model that gets a stage's prompt, as far as its name tells.

@@ -73,12 +73,7 @@ enum Written<'a> {
     Finish { answer: String, said: &'a str },
 }
 
-fn written(
-    answer: &Answer,
-    said: &str,
-    read: Result<Written<'_>, String>,
-    number: u32,
-) -> Action {
+fn written(answer: &Answer, said: &str, read: Result<Written<'_>, String>, number: u32) -> Action {
     let message = |said: &str| {
         let said = if said.trim().is_empty() { "(no text)" } else { said };
         Message::assistant(said)

@@ -171,20 +171,16 @@ impl Closed {
                 project.display()
             ));
         }
-        let mut protected =
-            vec![Protected { path: board.to_owned(), stand_in: StandIn::Folder }];
+        let mut protected = vec![Protected { path: board.to_owned(), stand_in: StandIn::Folder }];
         let git = project.join(".git");
         match git.is_dir() && !git.is_symlink() {
-            true => protected.extend(
-                GIT.map(|(name, stand_in)| Protected { path: git.join(name), stand_in }),
-            ),
+            true => protected
+                .extend(GIT.map(|(name, stand_in)| Protected { path: git.join(name), stand_in })),
             // A file that points elsewhere, or nothing: then no repository may be planted.
             false => protected.push(Protected { path: git, stand_in: StandIn::Folder }),
         }
-        let mut hidden: Vec<PathBuf> = home
-            .iter()
-            .flat_map(|home| SECRETS.iter().map(|name| home.join(name)))
-            .collect();
+        let mut hidden: Vec<PathBuf> =
+            home.iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name))).collect();
         hidden.extend(environment.config_file().and_then(|file| Some(file.parent()?.to_owned())));
         Ok(Closed {
             writable: vec![project.to_owned()],
@@ -229,8 +225,10 @@ pub(super) enum Place {
 
 impl Place {
     pub(super) fn path(&self) -> PathBuf {
-        let (Place::Writable(raw) | Place::Pinned(raw) | Place::Protected(raw) | Place::Hidden(raw)) =
-            self;
+        let (Place::Writable(raw)
+        | Place::Pinned(raw)
+        | Place::Protected(raw)
+        | Place::Hidden(raw)) = self;
         raw.path()
     }
 }
@@ -387,8 +385,9 @@ impl StandIns {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let made = match own.stand_in {
                     StandIn::Folder => fs::create_dir(&path),
-                    StandIn::File(text) => File::create_new(&path)
-                        .and_then(|mut file| file.write_all(text.as_bytes())),
+                    StandIn::File(text) => {
+                        File::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()))
+                    }
                 };
                 made.map_err(|error| format!("cannot protect {}: {error}", path.display()))?;
                 standing.insert(path.clone(), 1);
@@ -427,7 +426,10 @@ pub(super) enum Line {
     /// The first process of the namespace, by its number outside.
     First(i32),
     /// What was found on the way.
-    Found { own_proc: bool, landlock: i32 },
+    Found {
+        own_proc: bool,
+        landlock: i32,
+    },
     Missing(Feature, String),
     /// The confinement could not be made.
     Failed(String),

@@ -126,8 +126,11 @@ fn sometimes(network: bool) -> Result<Rules, seccompiler::BackendError> {
         // The internet, and asking for routes. Sockets of this machine's services stay out of reach.
         let (inet, inet6, netlink) =
             (word(libc::AF_INET), word(libc::AF_INET6), word(libc::AF_NETLINK));
-        let other =
-            vec![when(0, Dword, Ne, inet)?, when(0, Dword, Ne, inet6)?, when(0, Dword, Ne, netlink)?];
+        let other = vec![
+            when(0, Dword, Ne, inet)?,
+            when(0, Dword, Ne, inet6)?,
+            when(0, Dword, Ne, netlink)?,
+        ];
         let not_routes = vec![when(0, Dword, Eq, netlink)?, when(2, Dword, Ne, 0)?];
         rules.insert(libc::SYS_socket, vec![rule(other)?, rule(not_routes)?]);
     } else {

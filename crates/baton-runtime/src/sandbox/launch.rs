@@ -206,9 +206,8 @@ fn exec(orders: &Orders) -> io::Error {
 
 /// All of them; of one who is open only what could take the mounts away.
 fn give_up_capabilities(all: bool) -> Result<(), Failed> {
-    let failed = |error: rustix::io::Errno| {
-        Failed::Other(format!("cannot give up capabilities: {error}"))
-    };
+    let failed =
+        |error: rustix::io::Errno| Failed::Other(format!("cannot give up capabilities: {error}"));
     let own = capabilities(None).map_err(failed)?;
     let keep = if all { CapabilitySet::empty() } else { !CapabilitySet::SYS_ADMIN };
     for bit in 0..64 {
@@ -261,12 +260,17 @@ fn close(
         (Resource::Core, 0),
     ] {
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
-        setrlimit(resource, limit).or_else(|_| {
-            // Lower already than we may set it.
-            let now = rustix::process::getrlimit(resource);
-            if now.maximum.is_some_and(|own| own <= most) { Ok(()) } else { Err(rustix::io::Errno::PERM) }
-        })
-        .map_err(|error| Failed::Other(format!("cannot set limits: {error}")))?;
+        setrlimit(resource, limit)
+            .or_else(|_| {
+                // Lower already than we may set it.
+                let now = rustix::process::getrlimit(resource);
+                if now.maximum.is_some_and(|own| own <= most) {
+                    Ok(())
+                } else {
+                    Err(rustix::io::Errno::PERM)
+                }
+            })
+            .map_err(|error| Failed::Other(format!("cannot set limits: {error}")))?;
     }
     let landlock = restrict(orders, closed)?;
     if closed.without.contains(&Feature::Seccomp) {
@@ -279,8 +283,7 @@ fn close(
 /// A second wall, should a mount ever have a hole: writing only beneath what is writable.
 fn restrict(orders: &Orders, closed: &ClosedOrders) -> Result<i32, Failed> {
     use landlock::{
-        ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-        RulesetStatus,
+        ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
     };
     let missing = |why: String| Failed::Missing(Feature::Landlock, why);
     if closed.without.contains(&Feature::Landlock) {

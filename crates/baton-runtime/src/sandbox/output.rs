@@ -88,11 +88,8 @@ impl Copy {
     fn add(&mut self, bytes: &[u8]) {
         let room = usize::try_from(COPY - self.written).unwrap_or(usize::MAX).min(bytes.len());
         // A full disk must not stop the program: what is missing is counted.
-        let done = if self.omitted == 0 && self.file.write_all(&bytes[..room]).is_ok() {
-            room
-        } else {
-            0
-        };
+        let done =
+            if self.omitted == 0 && self.file.write_all(&bytes[..room]).is_ok() { room } else { 0 };
         self.written += done as u64;
         self.omitted += (bytes.len() - done) as u64;
     }

@@ -113,9 +113,10 @@ pub(super) fn run(
     );
     if exit.is_none() {
         let (code, message) = match ran.how {
-            How::TimedOut => {
-                ("TIMED_OUT", format!("it took longer than {seconds} s and was ended with all it had started"))
-            }
+            How::TimedOut => (
+                "TIMED_OUT",
+                format!("it took longer than {seconds} s and was ended with all it had started"),
+            ),
             How::Interrupted => ("STOPPED", "the person stopped it".to_owned()),
             How::Signal(signal) => ("SIGNAL", format!("it was ended by signal {signal}")),
             How::Exit(_) => ("EXIT", String::new()),

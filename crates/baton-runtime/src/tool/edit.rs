@@ -117,7 +117,10 @@ fn current(shop: &Workshop, path: &str) -> std::result::Result<(String, String, 
 
 fn changed_since(file: &str) -> Result {
     let file = text::shown(file, 200);
-    failed("CHANGED", format!("`{file}` was changed by somebody else since you read it; read it again"))
+    failed(
+        "CHANGED",
+        format!("`{file}` was changed by somebody else since you read it; read it again"),
+    )
 }
 
 fn replaced(
@@ -198,7 +201,10 @@ pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Result {
             let freshness = shop.freshness();
             if !freshness.is_known(&file) {
                 let shown = text::shown(&file, 200);
-                return failed("NOT_READ", format!("`{shown}` exists; read it before you overwrite it"));
+                return failed(
+                    "NOT_READ",
+                    format!("`{shown}` exists; read it before you overwrite it"),
+                );
             }
             if freshness.changed_since_read(&file, opened.mtime) {
                 return changed_since(&file);

@@ -99,8 +99,7 @@ pub(super) fn read(shop: &Workshop, args: &ReadArgs) -> Result {
     }
     let status = if truncated { Status::Partial } else { Status::Success };
     let total = lines.total;
-    let data =
-        Read { file, from, to, total, mtime, note, content: lines.content, truncated };
+    let data = Read { file, from, to, total, mtime, note, content: lines.content, truncated };
     let mut envelope = Envelope::new(status, &data);
     envelope.text = said.join("; ");
     envelope.into()
@@ -114,7 +113,10 @@ fn check_text(file: &str, opened: &mut Opened) -> std::result::Result<(), Result
     head.truncate(count);
     let shown = text::shown(file, 200);
     if let Some(kind) = image(&head) {
-        return Err(failed("IMAGE", format!("`{shown}` is an image ({kind}); only text can be read")));
+        return Err(failed(
+            "IMAGE",
+            format!("`{shown}` is an image ({kind}); only text can be read"),
+        ));
     }
     if head.contains(&0) {
         let message = format!("`{shown}` is binary, {} bytes; only text can be read", opened.size);

@@ -46,11 +46,8 @@ pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Result {
     let from = args.from.unwrap_or(1).max(1);
     let wanted = args.lines.unwrap_or(LINES).clamp(1, 10_000);
     let (skip, take) = (usize::try_from(from - 1), usize::try_from(wanted));
-    let lines: Vec<&str> = text
-        .lines()
-        .skip(skip.unwrap_or(usize::MAX))
-        .take(take.unwrap_or(usize::MAX))
-        .collect();
+    let lines: Vec<&str> =
+        text.lines().skip(skip.unwrap_or(usize::MAX)).take(take.unwrap_or(usize::MAX)).collect();
     let joined = lines.join("\n");
     let (content, _) = head(&joined, BYTES);
     let to = (from - 1) + content.lines().count() as u64;

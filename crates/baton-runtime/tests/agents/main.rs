@@ -208,6 +208,9 @@ fn call(program: &str, server: &Server, limit: Duration) -> Option<(Outcome, Tem
         writes: true,
         agents: &[],
         mark: "test",
+        tokens: None,
+        cost: None,
+        disk: &Default::default(),
     };
     let outcome = agent.call(&call, &Interrupt::default(), &mut |_| {}).unwrap();
     Some((outcome, home))

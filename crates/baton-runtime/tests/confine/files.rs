@@ -85,7 +85,10 @@ pub(crate) fn protected() {
             let before = tree(ground.folder.path());
             let words = ["attack", path.to_str().unwrap(), "."];
             let (how, said) = ground.probe(&words, ground.confine());
-            assert!(how == How::Exit(0) && !said.contains("succeeded"), "{name}, there: {there}: {how:?} {said}");
+            assert!(
+                how == How::Exit(0) && !said.contains("succeeded"),
+                "{name}, there: {there}: {how:?} {said}"
+            );
             tries += said.lines().filter(|line| line.starts_with("denied")).count();
             let after = tree(ground.folder.path());
             assert_eq!(before, after, "{name}, there: {there}");
@@ -123,7 +126,8 @@ pub(crate) fn stand_ins() {
     assert_eq!(before, tree(ground.folder.path()));
     // Where there is no repository, none can be planted.
     let ground = Ground::new();
-    let line = "git init . 2>&1; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; ls -la .git; exit 0";
+    let line =
+        "git init . 2>&1; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; ls -la .git; exit 0";
     let said = ground.shell(line, ground.confine());
     assert!(!ground.path("project/.git").exists(), "{said}");
     // A file that points to one stays what it is.
@@ -137,7 +141,14 @@ pub(crate) fn stand_ins() {
 
 pub(crate) fn hidden() {
     let ground = prepared(true);
-    let secrets = [".ssh/id_ed25519", ".aws/credentials", ".gnupg/key", ".netrc", ".config/baton/baton.toml", ".codex/auth.json"];
+    let secrets = [
+        ".ssh/id_ed25519",
+        ".aws/credentials",
+        ".gnupg/key",
+        ".netrc",
+        ".config/baton/baton.toml",
+        ".codex/auth.json",
+    ];
     for name in secrets {
         ground.write(&format!("home/{name}"), "sesame");
     }
@@ -164,7 +175,10 @@ pub(crate) fn open() {
         ground.shell(line, ground.open());
         assert_eq!(before, tree(&ground.path("project/.baton")));
         // All the rest is as without a sandbox.
-        ground.shell("echo x > ../home/.bashrc && echo y > /dev/null && ls /proc/self/fd >&2 && rm -r .git", ground.open());
+        ground.shell(
+            "echo x > ../home/.bashrc && echo y > /dev/null && ls /proc/self/fd >&2 && rm -r .git",
+            ground.open(),
+        );
         assert_eq!(ground.read("home/.bashrc"), "x\n");
     }
 }

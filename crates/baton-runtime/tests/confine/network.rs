@@ -53,9 +53,10 @@ impl Services {
             });
         }
         let datagrams = SocketAddr::from_abstract_name(format!("{name}-datagrams")).unwrap();
-        for socket in
-            [UnixDatagram::bind_addr(&datagrams), UnixDatagram::bind(ground.path("elsewhere/datagrams"))]
-        {
+        for socket in [
+            UnixDatagram::bind_addr(&datagrams),
+            UnixDatagram::bind(ground.path("elsewhere/datagrams")),
+        ] {
             let socket = socket.unwrap();
             std::thread::spawn(move || while socket.recv(&mut [0; 64]).is_ok() {});
         }
@@ -94,11 +95,38 @@ fn tries(services: &Services, ground: &Ground) -> Vec<Vec<String>> {
         with(&["files-of", &own]),
     ];
     let bare = [
-        "tcp-server", "unix-server", "netlink", "netlink-events", "raw", "packet", "vsock", "alg",
-        "bluetooth", "io-uring", "ptrace", "process-memory", "bpf", "perf", "userfaultfd", "key",
-        "user-namespace", "clone-user-namespace", "clone3", "mount", "open-tree", "handle",
-        "personality", "join-namespace", "terminal-input", "x32", "disk", "kernel-log", "core-pattern",
-        "nice-to-all", "chroot", "pidfd-getfd",
+        "tcp-server",
+        "unix-server",
+        "netlink",
+        "netlink-events",
+        "raw",
+        "packet",
+        "vsock",
+        "alg",
+        "bluetooth",
+        "io-uring",
+        "ptrace",
+        "process-memory",
+        "bpf",
+        "perf",
+        "userfaultfd",
+        "key",
+        "user-namespace",
+        "clone-user-namespace",
+        "clone3",
+        "mount",
+        "open-tree",
+        "handle",
+        "personality",
+        "join-namespace",
+        "terminal-input",
+        "x32",
+        "disk",
+        "kernel-log",
+        "core-pattern",
+        "nice-to-all",
+        "chroot",
+        "pidfd-getfd",
     ];
     all.extend(bare.iter().map(|name| with(&[name])));
     all

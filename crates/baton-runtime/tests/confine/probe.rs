@@ -21,7 +21,9 @@ pub(crate) fn probe(words: &[String]) -> i32 {
         "hogs" => return hogs(word(1).parse().unwrap(), word(2).parse().unwrap()),
         _ => {}
     }
-    let done = sockets(word(0), word(1)).or_else(|| processes(word(0), word(1))).or_else(|| calls(word(0)));
+    let done = sockets(word(0), word(1))
+        .or_else(|| processes(word(0), word(1)))
+        .or_else(|| calls(word(0)));
     match done.unwrap_or_else(|| panic!("there is no probe {words:?}")) {
         Ok(()) => 0,
         Err(error) => {
@@ -52,7 +54,11 @@ fn said_hello(mut stream: impl Read) -> io::Result<()> {
     stream.read_exact(&mut bytes)
 }
 
-fn udp_answer(socket: io::Result<UdpSocket>, to: (impl Into<std::net::IpAddr>, &str), bytes: &[u8]) -> io::Result<()> {
+fn udp_answer(
+    socket: io::Result<UdpSocket>,
+    to: (impl Into<std::net::IpAddr>, &str),
+    bytes: &[u8],
+) -> io::Result<()> {
     let socket = socket?;
     socket.set_read_timeout(Some(Duration::from_secs(1)))?;
     socket.send_to(bytes, (to.0.into(), to.1.parse().unwrap()))?;
@@ -63,7 +69,9 @@ fn udp_answer(socket: io::Result<UdpSocket>, to: (impl Into<std::net::IpAddr>, &
 fn pair() -> io::Result<UnixDatagram> {
     let mut ends = [0; 2];
     // SAFETY: the pointer is to two numbers; what is returned is ours.
-    checked(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, ends.as_mut_ptr()) }.into())?;
+    checked(
+        unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, ends.as_mut_ptr()) }.into(),
+    )?;
     // SAFETY: as above.
     Ok(unsafe { UnixDatagram::from_raw_fd(ends[0]) })
 }
@@ -75,11 +83,16 @@ fn sockets(name: &str, at: &str) -> Done {
         "tcp" => TcpStream::connect((Ipv4Addr::LOCALHOST, port())).and_then(said_hello),
         "tcp6" => TcpStream::connect((Ipv6Addr::LOCALHOST, port())).and_then(said_hello),
         "tcp-server" => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map(drop),
-        "udp" => udp_answer(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)), (Ipv4Addr::LOCALHOST, at), b"x"),
-        "udp6" => udp_answer(UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, at), b"x"),
+        "udp" => {
+            udp_answer(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)), (Ipv4Addr::LOCALHOST, at), b"x")
+        }
+        "udp6" => {
+            udp_answer(UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, at), b"x")
+        }
         "dns" => {
             // A question for the address of `a.b`.
-            let question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x01b\x00\x00\x01\x00\x01";
+            let question =
+                b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x01b\x00\x00\x01\x00\x01";
             udp_answer(UdpSocket::bind("0.0.0.0:0"), (Ipv4Addr::LOCALHOST, at), question)
         }
         "unix" => UnixStream::connect(at).and_then(said_hello),
@@ -116,7 +129,10 @@ fn processes(name: &str, pid: &str) -> Done {
             let to = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: 4 };
             let from = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: 4 };
             // SAFETY: both pieces are ours, and so is the process.
-            checked(unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) } as i64).map(drop)
+            checked(unsafe {
+                libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0)
+            } as i64)
+            .map(drop)
         }
         "nice-to-all" => call(libc::SYS_setpriority, [0, 0, -5, 0, 0]).map(drop),
         "pidfd-getfd" => call(libc::SYS_pidfd_open, [i64::from(std::process::id()), 0, 0, 0, 0])
@@ -138,7 +154,8 @@ fn calls(name: &str) -> Done {
         "io-uring" => call(libc::SYS_io_uring_setup, [1, room, 0, 0, 0]).map(drop),
         // A map of one number for another.
         "bpf" => {
-            let attributes: [u32; 32] = std::array::from_fn(|index| [2, 4, 4, 1].get(index).copied().unwrap_or(0));
+            let attributes: [u32; 32] =
+                std::array::from_fn(|index| [2, 4, 4, 1].get(index).copied().unwrap_or(0));
             call(libc::SYS_bpf, [0, attributes.as_ptr() as i64, 72, 0, 0]).map(drop)
         }
         "perf" => {
@@ -149,27 +166,51 @@ fn calls(name: &str) -> Done {
         }
         "userfaultfd" => call(libc::SYS_userfaultfd, [1, 0, 0, 0, 0]).map(drop),
         "key" => call(libc::SYS_keyctl, [0, -3, 1, 0, 0]).map(drop),
-        "user-namespace" => call(libc::SYS_unshare, [libc::CLONE_NEWUSER.into(), 0, 0, 0, 0]).map(drop),
+        "user-namespace" => {
+            call(libc::SYS_unshare, [libc::CLONE_NEWUSER.into(), 0, 0, 0, 0]).map(drop)
+        }
         "clone-user-namespace" => {
             let flags = i64::from(libc::CLONE_NEWUSER | libc::SIGCHLD);
-            call(libc::SYS_clone, [flags, 0, 0, 0, 0]).map(|pid| if pid == 0 { std::process::exit(0) })
+            call(libc::SYS_clone, [flags, 0, 0, 0, 0]).map(|pid| {
+                if pid == 0 {
+                    std::process::exit(0)
+                }
+            })
         }
         "clone3" => {
-            let arguments: [u64; 11] = [libc::CLONE_NEWUSER as u64, 0, 0, 0, libc::SIGCHLD as u64, 0, 0, 0, 0, 0, 0];
-            call(libc::SYS_clone3, [arguments.as_ptr() as i64, 88, 0, 0, 0]).map(|pid| if pid == 0 { std::process::exit(0) })
+            let arguments: [u64; 11] =
+                [libc::CLONE_NEWUSER as u64, 0, 0, 0, libc::SIGCHLD as u64, 0, 0, 0, 0, 0, 0];
+            call(libc::SYS_clone3, [arguments.as_ptr() as i64, 88, 0, 0, 0]).map(|pid| {
+                if pid == 0 {
+                    std::process::exit(0)
+                }
+            })
         }
         // In a mount namespace of our own, where one can be had: outside nothing must change.
         "mount" => {
             let _ = call(libc::SYS_unshare, [libc::CLONE_NEWNS.into(), 0, 0, 0, 0]);
-            call(libc::SYS_mount, [c"/".as_ptr() as i64, c"/".as_ptr() as i64, 0, (libc::MS_REC | libc::MS_PRIVATE).cast_signed(), 0])
-                .map(drop)
+            call(
+                libc::SYS_mount,
+                [
+                    c"/".as_ptr() as i64,
+                    c"/".as_ptr() as i64,
+                    0,
+                    (libc::MS_REC | libc::MS_PRIVATE).cast_signed(),
+                    0,
+                ],
+            )
+            .map(drop)
         }
         "open-tree" => call(libc::SYS_open_tree, [-100, c"/".as_ptr() as i64, 1, 0, 0]).map(drop),
         "handle" => {
             let mut handle = [0_u32; 34];
             handle[0] = 128;
             let mut id = 0_i32;
-            call(libc::SYS_name_to_handle_at, [-100, c"/".as_ptr() as i64, handle.as_mut_ptr() as i64, (&raw mut id) as i64, 0]).map(drop)
+            call(
+                libc::SYS_name_to_handle_at,
+                [-100, c"/".as_ptr() as i64, handle.as_mut_ptr() as i64, (&raw mut id) as i64, 0],
+            )
+            .map(drop)
         }
         "personality" => call(libc::SYS_personality, [0x004_0000, 0, 0, 0, 0]).map(drop),
         "chroot" => call(libc::SYS_chroot, [c"/".as_ptr() as i64, 0, 0, 0, 0]).map(drop),
@@ -186,7 +227,18 @@ fn calls(name: &str) -> Done {
 fn terminal_input() -> io::Result<()> {
     let (mut one, mut other) = (0, 0);
     // SAFETY: two numbers are written to, the rest is left out.
-    checked(unsafe { libc::openpty(&raw mut one, &raw mut other, std::ptr::null_mut(), std::ptr::null(), std::ptr::null()) }.into())?;
+    checked(
+        unsafe {
+            libc::openpty(
+                &raw mut one,
+                &raw mut other,
+                std::ptr::null_mut(),
+                std::ptr::null(),
+                std::ptr::null(),
+            )
+        }
+        .into(),
+    )?;
     let _ = rustix::process::setsid();
     // SAFETY: the numbers are open files; the letter is read from where it stands.
     unsafe {
@@ -198,7 +250,10 @@ fn terminal_input() -> io::Result<()> {
 fn disk() -> io::Result<String> {
     let names = fs::read_dir("/sys/class/block")?.flatten();
     let first = names.map(|entry| format!("/dev/{}", entry.file_name().display()));
-    first.filter(|path| fs::exists(path).unwrap_or(false)).min().ok_or_else(|| io::ErrorKind::NotFound.into())
+    first
+        .filter(|path| fs::exists(path).unwrap_or(false))
+        .min()
+        .ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Everything that could change what a path holds, from a folder that may be written.
@@ -213,47 +268,98 @@ fn attack(path: &Path, scratch: &Path) -> i32 {
     let c = |path: &Path| std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let tries: Vec<(&str, Box<dyn Fn() -> io::Result<()> + '_>)> = vec![
         ("chmod", Box::new(|| fs::set_permissions(path, fs::Permissions::from_mode(0o777)))),
-        ("touch", Box::new(|| fs::File::open(path)?.set_modified(std::time::SystemTime::UNIX_EPOCH))),
+        (
+            "touch",
+            Box::new(|| fs::File::open(path)?.set_modified(std::time::SystemTime::UNIX_EPOCH)),
+        ),
         ("hard link out", Box::new(|| fs::hard_link(path, spare("link")))),
-        ("attribute", Box::new(|| {
-            let (path, name) = (c(path), c"user.evil");
-            call(libc::SYS_setxattr, [path.as_ptr() as i64, name.as_ptr() as i64, name.as_ptr() as i64, 4, 0]).map(drop)
-        })),
-        ("exchange", Box::new(|| {
-            let (from, to) = (c(&made("exchange")?), c(path));
-            call(libc::SYS_renameat2, [-100, from.as_ptr() as i64, -100, to.as_ptr() as i64, 2]).map(drop)
-        })),
+        (
+            "attribute",
+            Box::new(|| {
+                let (path, name) = (c(path), c"user.evil");
+                call(
+                    libc::SYS_setxattr,
+                    [path.as_ptr() as i64, name.as_ptr() as i64, name.as_ptr() as i64, 4, 0],
+                )
+                .map(drop)
+            }),
+        ),
+        (
+            "exchange",
+            Box::new(|| {
+                let (from, to) = (c(&made("exchange")?), c(path));
+                call(libc::SYS_renameat2, [-100, from.as_ptr() as i64, -100, to.as_ptr() as i64, 2])
+                    .map(drop)
+            }),
+        ),
         ("append", Box::new(|| fs::OpenOptions::new().append(true).open(path)?.write_all(b"evil"))),
-        ("truncate", Box::new(|| fs::OpenOptions::new().write(true).truncate(true).open(path).map(drop))),
+        (
+            "truncate",
+            Box::new(|| fs::OpenOptions::new().write(true).truncate(true).open(path).map(drop)),
+        ),
         ("write", Box::new(|| fs::write(path, "evil"))),
         ("make a folder", Box::new(|| fs::create_dir(path))),
-        ("make its folders", Box::new(|| {
-            if parent.exists() { return Err(io::ErrorKind::AlreadyExists.into()) }
-            fs::create_dir_all(parent)
-        })),
+        (
+            "make its folders",
+            Box::new(|| {
+                if parent.exists() {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                fs::create_dir_all(parent)
+            }),
+        ),
         ("create", Box::new(|| fs::File::create_new(path).map(drop))),
         ("inside", Box::new(|| fs::write(path.join("evil"), "evil"))),
         ("link to", Box::new(|| symlink("/evil", path))),
         ("hard link over", Box::new(|| fs::hard_link(made("hard")?, path))),
-        ("fifo", Box::new(|| call(libc::SYS_mknodat, [-100, c(path).as_ptr() as i64, i64::from(libc::S_IFIFO), 0, 0]).map(drop))),
+        (
+            "fifo",
+            Box::new(|| {
+                call(
+                    libc::SYS_mknodat,
+                    [-100, c(path).as_ptr() as i64, i64::from(libc::S_IFIFO), 0, 0],
+                )
+                .map(drop)
+            }),
+        ),
         ("rename over", Box::new(|| fs::rename(made("over")?, path))),
-        ("rename a folder over", Box::new(|| {
-            let _ = fs::create_dir(spare("folder"));
-            fs::rename(spare("folder"), path)
-        })),
+        (
+            "rename a folder over",
+            Box::new(|| {
+                let _ = fs::create_dir(spare("folder"));
+                fs::rename(spare("folder"), path)
+            }),
+        ),
         ("rename away", Box::new(|| fs::rename(path, spare("away")))),
-        ("swap its folder", Box::new(|| {
-            if !parent.exists() || path.ends_with(".baton") || path.ends_with(".git") { return Err(io::ErrorKind::NotFound.into()) }
-            fs::rename(parent, spare("parent"))
-        })),
-        ("swap the folder of its folder", Box::new(|| {
-            let top = parent.parent().unwrap();
-            if !parent.exists() || parent.ends_with(".baton") || parent.ends_with(".git") || parent.ends_with("home") { return Err(io::ErrorKind::NotFound.into()) }
-            fs::rename(top, spare("top"))
-        })),
+        (
+            "swap its folder",
+            Box::new(|| {
+                if !parent.exists() || path.ends_with(".baton") || path.ends_with(".git") {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
+                fs::rename(parent, spare("parent"))
+            }),
+        ),
+        (
+            "swap the folder of its folder",
+            Box::new(|| {
+                let top = parent.parent().unwrap();
+                if !parent.exists()
+                    || parent.ends_with(".baton")
+                    || parent.ends_with(".git")
+                    || parent.ends_with("home")
+                {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
+                fs::rename(top, spare("top"))
+            }),
+        ),
         ("unlink", Box::new(|| fs::remove_file(path))),
         ("remove", Box::new(|| fs::remove_dir_all(path))),
-        ("unmount", Box::new(|| call(libc::SYS_umount2, [c(path).as_ptr() as i64, 2, 0, 0, 0]).map(drop))),
+        (
+            "unmount",
+            Box::new(|| call(libc::SYS_umount2, [c(path).as_ptr() as i64, 2, 0, 0, 0]).map(drop)),
+        ),
     ];
     for (name, attempt) in tries {
         match attempt() {

@@ -20,7 +20,10 @@ const CASES: [(&str, &str); 18] = [
     ("a session, and waits", "setsid -w sleep N"),
     ("forks twice", "(setsid sh -c 'setsid sleep N & sleep N' &) ; echo done"),
     ("without variables", "env -i $(command -v setsid) sleep N & sleep N"),
-    ("without variables, in the background", "env -i $(command -v setsid) sleep N >/dev/null 2>&1 & echo done"),
+    (
+        "without variables, in the background",
+        "env -i $(command -v setsid) sleep N >/dev/null 2>&1 & echo done",
+    ),
     ("ignores signals", "trap '' TERM HUP INT QUIT; sleep N; sleep N"),
     ("ignores signals in the background", "(trap '' TERM HUP INT; sleep N; sleep N) & echo done"),
     ("stops itself", "sleep N & kill -STOP $$"),
@@ -94,7 +97,11 @@ pub(crate) fn killed_with_baton() {
         let wait = |what: &str, done: &dyn Fn() -> bool| {
             let start = Instant::now();
             while !done() {
-                assert!(start.elapsed() < Duration::from_secs(10), "{mode}: {what}: {:?}", alive(word));
+                assert!(
+                    start.elapsed() < Duration::from_secs(10),
+                    "{mode}: {what}: {:?}",
+                    alive(word)
+                );
                 std::thread::sleep(Duration::from_millis(5));
             }
         };

@@ -9,26 +9,37 @@ use crate::ground::{Ground, run};
 pub(crate) fn ordinary() {
     let ground = Ground::new();
     let shell = |line: &str| ground.shell(line, ground.confine());
-    shell("echo x > /dev/null 2>&1; echo y 2> /dev/null; : < /dev/zero; head -c 3 /dev/urandom > r");
+    shell(
+        "echo x > /dev/null 2>&1; echo y 2> /dev/null; : < /dev/zero; head -c 3 /dev/urandom > r",
+    );
     assert!(shell("ls /proc/self").contains("status"));
     assert!(shell("ls /proc | grep -c '^[0-9]'").trim().parse::<u32>().unwrap() < 10);
     assert!(shell("echo out > /dev/stdout; echo err > /dev/stderr").contains("out\nerr"));
     shell("f=$(mktemp) && echo x > $f && cat $f && rm $f && test -d \"$TMPDIR\"");
     shell("cat <<end > here\ntext\nend\n");
     assert!(shell("id -u").trim().parse::<u32>().unwrap() == rustix::process::geteuid().as_raw());
-    shell("git init -q sub 2>&1 && cd sub && echo a > a && git add a && git -c user.name=a -c user.email=a@b commit -qm x && git gc -q && git fsck");
+    shell(
+        "git init -q sub 2>&1 && cd sub && echo a > a && git add a && git -c user.name=a -c user.email=a@b commit -qm x && git gc -q && git fsck",
+    );
     assert_eq!(shell("printf a | sed s/a/b/ | tr b c"), "c");
     shell("sh -c 'exit 3' || test $? = 3; (sleep 0.01 &) ; wait; kill -0 $$; nice true");
-    if ground.run(&["python3", "-c", ""], Confine::Off).how == baton_runtime::sandbox::How::Exit(0) {
+    if ground.run(&["python3", "-c", ""], Confine::Off).how == baton_runtime::sandbox::How::Exit(0)
+    {
         let many = "import multiprocessing as m\nif __name__ == '__main__':\n with m.Pool(3) as p: print(sum(p.map(abs, range(-9, 1))))\n a, b = m.Pipe(); a.send(1); print(b.recv())";
         assert_eq!(ground.run(&["python3", "-c", many], ground.confine()).stdout.text(), "45\n1\n");
         let pty = "import pty, os; a, b = pty.openpty(); os.write(b, b'hi'); print(os.read(a, 2))";
         assert_eq!(ground.run(&["python3", "-c", pty], ground.confine()).stdout.text(), "b'hi'\n");
         let threads = "import threading as t, tempfile as f, asyncio as a\nx=t.Thread(target=print); x.start(); x.join()\nf.NamedTemporaryFile().write(b'x')\nprint(a.run(a.sleep(0.01, 7)))";
-        assert_eq!(ground.run(&["python3", "-c", threads], ground.confine()).stdout.text(), "\n7\n");
+        assert_eq!(
+            ground.run(&["python3", "-c", threads], ground.confine()).stdout.text(),
+            "\n7\n"
+        );
         println!("  python3: pools, pipes, terminals, threads");
     }
-    ground.write("project/Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    ground.write(
+        "project/Cargo.toml",
+        "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+    );
     ground.write("project/src/main.rs", "fn main() { println!(\"built\"); }\n");
     let mut program = ground.program(&["cargo", "run", "-q", "--offline"], ground.confine());
     let home = std::env::var_os("HOME").unwrap_or_default();

@@ -72,18 +72,28 @@ pub(crate) fn floods_and_hogs() {
     let ran = tried("many memory hogs", &ground, &[own, "probe", "hogs", "300", "8"]);
     assert_ne!(ran.how, How::Exit(0));
     let ran = shell("a huge file", "head -c 1000000000 /dev/zero > huge");
-    assert!(ran.how != How::Exit(0) && fs::metadata(ground.path("project/huge")).unwrap().len() <= 64 << 20);
-    let ran = shell("a huge file in memory", "for i in 1 2 3 4 5 6 7 8; do head -c 60000000 /dev/zero > /dev/shm/$i || exit 3; done");
+    assert!(
+        ran.how != How::Exit(0)
+            && fs::metadata(ground.path("project/huge")).unwrap().len() <= 64 << 20
+    );
+    let ran = shell(
+        "a huge file in memory",
+        "for i in 1 2 3 4 5 6 7 8; do head -c 60000000 /dev/zero > /dev/shm/$i || exit 3; done",
+    );
     assert_eq!(ran.how, How::Exit(3));
 }
 
 pub(crate) fn copied() {
     let ground = Ground::new();
-    let mut program = limited(&ground, &["sh", "-c", "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three"]);
+    let mut program =
+        limited(&ground, &["sh", "-c", "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three"]);
     let copy = ground.path("elsewhere/copy.txt");
     program.copy = Some(copy.clone());
     let ran = run(&program);
-    assert_eq!((ran.uncopied, ground.read("elsewhere/copy.txt").as_str()), (0, "one\ntwo\nthree\n"));
+    assert_eq!(
+        (ran.uncopied, ground.read("elsewhere/copy.txt").as_str()),
+        (0, "one\ntwo\nthree\n")
+    );
     let line = "head -c 300000000 /dev/zero; echo last";
     let mut program = limited(&ground, &["sh", "-c", line]);
     program.copy = Some(copy.clone());

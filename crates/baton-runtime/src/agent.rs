@@ -1,0 +1,398 @@
+//! The coding agent: asks the pure conversation what to do, does it, writes it down, folds it. The
+//! transcript has every step before the next one begins, so that going on after an interruption is
+//! this same loop, started from disk.
+
+use std::path::Path;
+use std::time::Duration;
+
+use baton_core::id::{ObservationId, Tokens};
+use baton_core::message::{Answer, ToolCall};
+use baton_core::observation::{Envelope, Status};
+use baton_core::turn::{Conversation, Do, Ending, Layers, Limits, Observed, Protocol, Step};
+
+use crate::model::{self, Client, Delta, Mode, Tags, catalogue};
+use crate::project_rules;
+use crate::sandbox::Interrupt;
+use crate::tool::{self, Workshop};
+use crate::transcript::{self, Head, Transcript};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Transcript(#[from] transcript::Error),
+    #[error(transparent)]
+    Model(#[from] model::Error),
+    #[error("the transcript does not fit this program: {0}")]
+    Misfit(#[from] baton_core::turn::Misfit),
+    #[error("cannot start: {0}")]
+    Start(String),
+}
+
+/// The model that an agent thinks with.
+#[derive(Debug, Clone)]
+pub struct Mind {
+    pub client: Client,
+    pub model: String,
+    pub max_output: Tokens,
+    pub price: Option<catalogue::Price>,
+    pub protocol: Protocol,
+}
+
+/// What those who watch are told.
+#[derive(Debug)]
+pub enum Heard<'a> {
+    /// A piece of what the model says.
+    Piece(&'a str),
+    /// The model is asked again, after this.
+    Again(String),
+    Calls(&'a ToolCall),
+    Result(&'a Observed),
+    /// Something that a person should know.
+    Said(String),
+}
+
+pub type Hear<'a> = &'a mut (dyn FnMut(Heard<'_>) + Send);
+
+/// An agent at work.
+#[derive(Debug)]
+pub struct Agent {
+    mind: Mind,
+    tags: Tags,
+    layers: Layers,
+    /// The folder that is worked in, from the root.
+    folder: String,
+    workshop: Workshop,
+    transcript: Transcript,
+    conversation: Conversation,
+    runtime: tokio::runtime::Runtime,
+    /// Nano-dollars; `None` once a call's cost was not known.
+    cost: Option<u64>,
+    cost_limit: Option<u64>,
+}
+
+/// What an agent is made with.
+#[derive(Debug)]
+pub struct Setup {
+    pub mind: Mind,
+    pub tags: Tags,
+    pub cache_key: String,
+    pub folder: String,
+    pub workshop: Workshop,
+    pub limits: Limits,
+    /// Nano-dollars that all its calls together may cost.
+    pub cost_limit: Option<u64>,
+}
+
+/// Why a turn ended that took too long.
+pub fn late(limit: Duration) -> String {
+    format!("it took longer than {} s", limit.as_secs())
+}
+
+/// A call in a few words, for people.
+pub fn brief(call: &ToolCall) -> String {
+    let arguments = call.arguments.values().filter_map(|value| value.as_str());
+    let first = arguments.into_iter().next().unwrap_or_default();
+    let first = first.lines().next().unwrap_or_default();
+    format!("{} {}", baton_core::text::shown(&call.name, 40), baton_core::text::shown(first, 100))
+}
+
+/// L1. Every word of it is in every request.
+fn system(root: &Path) -> String {
+    format!(
+        "{}\n\nProject root: {}\n",
+        include_str!("agent/system.md").trim_end(),
+        baton_core::text::shown(&root.to_string_lossy(), 400)
+    )
+}
+
+impl Agent {
+    /// A new conversation, its transcript in this folder.
+    pub fn begin(setup: Setup, folder: &Path, disk: crate::store::Disk) -> Result<Agent, Error> {
+        let (mind, shop) = (&setup.mind, &setup.workshop);
+        let head = Head::new(mind.protocol, &mind.model, shop.root.path(), shop.writes);
+        let transcript = Transcript::create(folder, &head, disk)?;
+        Agent::assembled(setup, transcript)
+    }
+
+    /// Goes on with the conversation in this folder.
+    pub fn resume(
+        mut setup: Setup,
+        folder: &Path,
+        disk: crate::store::Disk,
+    ) -> Result<Agent, Error> {
+        let opened = Transcript::open(folder, disk)?;
+        // An action is read as it was written.
+        setup.mind.protocol = opened.head.protocol;
+        let mut agent = Agent::assembled(setup, opened.transcript)?;
+        for step in &opened.steps {
+            agent.conversation.apply(step)?;
+            if let Step::Answered { answer } = step {
+                agent.count(answer);
+            }
+        }
+        Ok(agent)
+    }
+
+    fn assembled(setup: Setup, transcript: Transcript) -> Result<Agent, Error> {
+        let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit } = setup;
+        let tools = tool::offered(workshop.writes);
+        let conversation = Conversation::new(mind.protocol, tools, limits);
+        let layers = Layers {
+            model: mind.model.clone(),
+            max_output: mind.max_output,
+            cache_key,
+            system: system(workshop.root.path()),
+            rules: String::new(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::Start(error.to_string()))?;
+        let cost = Some(0);
+        Ok(Agent {
+            mind,
+            tags,
+            layers,
+            folder,
+            workshop,
+            transcript,
+            conversation,
+            runtime,
+            cost,
+            cost_limit,
+        })
+    }
+
+    pub fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    pub fn transcript(&self) -> &Path {
+        self.transcript.folder()
+    }
+
+    /// The pieces of the next request, as text, for people who want to see what fills it.
+    pub fn ledger(&self) -> Vec<(&'static str, String)> {
+        let request = self.conversation.request(&self.layers);
+        let tools = serde_json::to_string(&request.tools).unwrap_or_default();
+        let mut system = request.system.into_iter();
+        let messages = serde_json::to_string(&request.messages).unwrap_or_default();
+        vec![
+            ("L1 words", system.next().unwrap_or_default()),
+            ("L1 tools", tools),
+            ("L2 project rules", project_rules::block(&self.workshop.root, &self.folder)),
+            ("L3 history and this turn", messages),
+            ("todo", request.tail.unwrap_or_default()),
+        ]
+    }
+
+    /// What it cost so far, in nano-dollars, where every call's price is known.
+    pub fn cost(&self) -> Option<u64> {
+        self.cost
+    }
+
+    /// The files that a person's words mention are named behind them.
+    pub fn with_mentions(&self, text: &str) -> String {
+        let root = &self.workshop.root;
+        let is_file = |path: &str| root.inside(path).is_ok_and(|inside| root.is_file(&inside));
+        baton_core::mention::find(text, is_file).appended(text)
+    }
+
+    /// Begins a turn.
+    pub fn ask(&mut self, text: &str) -> Result<(), Error> {
+        self.record(Step::Asked { text: text.to_owned() })
+    }
+
+    fn record(&mut self, step: Step) -> Result<(), Error> {
+        self.transcript.append(&step)?;
+        self.conversation.apply(&step)?;
+        Ok(())
+    }
+
+    fn stop(&mut self, why: &str) -> Result<Ending, Error> {
+        self.record(Step::Stopped { why: why.to_owned() })?;
+        Ok(Ending::Stopped(why.to_owned()))
+    }
+
+    /// Ends a turn that cannot or shall not go on.
+    pub fn close(&mut self, why: &str) -> Result<(), Error> {
+        match self.conversation.next() {
+            Do::Wait | Do::End(Ending::Done(_) | Ending::Failed(_)) => Ok(()),
+            _ => self.stop(why).map(drop),
+        }
+    }
+
+    /// Goes on until the turn ends. `None`: a person interrupted it, and it may go on from here.
+    pub fn run(
+        &mut self,
+        limit: Duration,
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<Option<Ending>, Error> {
+        let start = std::time::Instant::now();
+        loop {
+            if interrupt.is_at_once() {
+                return Ok(None);
+            }
+            let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
+            else {
+                return self.stop(&late(limit)).map(Some);
+            };
+            match self.conversation.next() {
+                Do::CallModel => match self.call_model(left, interrupt, hear)? {
+                    None => {}
+                    Some(why) => return self.stop(&why).map(Some),
+                },
+                Do::Read(calls) => self.read(&calls, interrupt, hear)?,
+                Do::Act(call) => {
+                    self.record(Step::Started { call: call.id.clone() })?;
+                    hear(Heard::Calls(&call));
+                    let id = self.conversation.next_observation();
+                    let shop = &self.workshop;
+                    let result = shop.run(&call, id, &self.transcript, interrupt);
+                    self.observe(&call, id, result, hear)?;
+                }
+                Do::Settle(call) => self.settle(&call, hear)?,
+                Do::Wait => return Ok(Some(Ending::Stopped("nothing was asked".to_owned()))),
+                Do::End(Ending::Stopped(why)) => return self.stop(&why).map(Some),
+                Do::End(ending) => return Ok(Some(ending)),
+            }
+        }
+    }
+
+    /// `Some`: why the turn cannot go on.
+    fn call_model(
+        &mut self,
+        left: Duration,
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<Option<String>, Error> {
+        self.layers.rules = project_rules::block(&self.workshop.root, &self.folder);
+        let request = self.conversation.request(&self.layers);
+        if let Some(why) = self.conversation.over_limit(0).or_else(|| self.over_cost()) {
+            return Ok(Some(why));
+        }
+        let client = &self.mind.client;
+        // Four bytes are about a token; the provider's own count follows with the answer.
+        let size = client.body(&request, Mode::Stream).len() as u64 / 4;
+        if let Some(why) = self.conversation.over_limit(size) {
+            return Ok(Some(why));
+        }
+        let mut heard = |delta: Delta| match delta {
+            Delta::Text(text) | Delta::Thinking(text) => hear(Heard::Piece(&text)),
+            Delta::Again { why, wait } => {
+                hear(Heard::Again(format!("again in {} s: {why}", wait.as_secs())));
+            }
+        };
+        let tags = &self.tags;
+        let answer = self.runtime.block_on(async {
+            let calling = client.call(&request, Mode::Stream, tags, &mut heard);
+            let stopped = async {
+                while !interrupt.is_at_once() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            };
+            tokio::select! {
+                answer = calling => Some(answer),
+                () = stopped => None,
+                () = tokio::time::sleep(left) => None,
+            }
+        });
+        match answer {
+            // The loop says which of the two it was.
+            None => Ok(None),
+            Some(answer) => {
+                let answer = answer?;
+                self.count(&answer);
+                self.record(Step::Answered { answer: Box::new(answer) })?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn count(&mut self, answer: &Answer) {
+        let cost = catalogue::cost(&answer.usage, self.mind.price.as_ref()).map(|cost| cost.0);
+        self.cost = self.cost.zip(cost).map(|(sum, cost)| sum.saturating_add(cost));
+    }
+
+    fn over_cost(&self) -> Option<String> {
+        let most = self.cost_limit?;
+        match self.cost {
+            None => Some(
+                "the cost of a call is unknown, so the budget of cost cannot be kept".to_owned(),
+            ),
+            Some(cost) if cost >= most => {
+                Some(format!("the budget of cost is used up: {cost} of {most} nano-dollars"))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Calls that change nothing, all at once.
+    fn read(
+        &mut self,
+        calls: &[ToolCall],
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<(), Error> {
+        let first = self.conversation.next_observation().0;
+        let (shop, transcript) = (&self.workshop, &self.transcript);
+        let run = |index: usize, call: &ToolCall| {
+            let id = ObservationId(first + u32::try_from(index).unwrap_or(0));
+            (id, shop.run(call, id, transcript, interrupt))
+        };
+        for call in calls {
+            hear(Heard::Calls(call));
+        }
+        let results: Vec<(ObservationId, tool::Result)> = match calls {
+            [call] => vec![run(0, call)],
+            calls => std::thread::scope(|scope| {
+                let run = &run;
+                let threads: Vec<_> = calls
+                    .iter()
+                    .enumerate()
+                    .map(|(index, call)| scope.spawn(move || run(index, call)))
+                    .collect();
+                let broken = || Envelope::failed("INTERNAL", "the tool broke down").into();
+                threads
+                    .into_iter()
+                    .enumerate()
+                    .map(|(index, thread)| {
+                        let id = ObservationId(first + u32::try_from(index).unwrap_or(0));
+                        thread.join().unwrap_or_else(|_| (id, broken()))
+                    })
+                    .collect()
+            }),
+        };
+        for (call, (id, result)) in calls.iter().zip(results) {
+            self.observe(call, id, result, hear)?;
+        }
+        Ok(())
+    }
+
+    fn observe(
+        &mut self,
+        call: &ToolCall,
+        id: ObservationId,
+        result: tool::Result,
+        hear: Hear<'_>,
+    ) -> Result<(), Error> {
+        let tool::Result { envelope, is_malformed } = result;
+        let (call, tool) = (call.id.clone(), call.name.clone());
+        let observed = Box::new(Observed { id, call, tool, envelope, is_malformed });
+        hear(Heard::Result(&observed));
+        self.record(Step::Observed(observed))
+    }
+
+    /// A call that was begun and whose result nobody knows is never run again by itself.
+    fn settle(&mut self, call: &ToolCall, hear: Hear<'_>) -> Result<(), Error> {
+        let said = format!(
+            "{} was interrupted: whether it happened is unknown, and the agent is told so",
+            baton_core::text::shown(&call.name, 40)
+        );
+        hear(Heard::Said(said));
+        let message = "Baton was interrupted while this ran: it may have happened, in part or not at all. Look at what is there before you do it again.";
+        let mut envelope = Envelope::failed("UNKNOWN", message);
+        envelope.status = Status::Error;
+        let id = self.conversation.next_observation();
+        self.observe(call, id, envelope.into(), hear)
+    }
+}

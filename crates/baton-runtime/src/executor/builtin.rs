@@ -1,0 +1,184 @@
+//! The built-in agent as an executor. What it did stands in its transcript: an interrupted stage goes
+//! on from there, in the same attempt, with the project as it is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use baton_core::config::AgentSettings;
+use baton_core::event::{Spent, StageResult};
+use baton_core::turn::{Ending, Limits};
+
+use super::{Call, Executor, Hear, Outcome, Unusable, all_tokens, whole_milliseconds};
+use crate::agent::{self, Agent, Heard, Mind, Setup};
+use crate::approve::{Approvals, Mode};
+use crate::beneath::Root;
+use crate::load::Environment;
+use crate::model::{Kind, Tags};
+use crate::sandbox::{self, Closed, Interrupt};
+use crate::tool::{Shell, Workshop};
+use crate::transcript::Transcript;
+
+/// Variables that commands of an agent get to see, beside those that the person names.
+const VARIABLES: [&str; 7] = ["PATH", "HOME", "LANG", "LC_*", "TERM", "RUSTUP_HOME", "CARGO_HOME"];
+
+/// Runs a stage with a model and tools.
+#[derive(Debug)]
+pub struct Builtin {
+    pub mind: Mind,
+    pub environment: Environment,
+    pub settings: AgentSettings,
+}
+
+/// Where and how an agent works; only a person says it.
+#[derive(Debug, Clone)]
+pub struct Bench<'a> {
+    pub project: &'a Path,
+    /// The blackboard, where there is one: nobody but Baton writes it.
+    pub board: Option<&'a Path>,
+    pub confined: bool,
+    pub writes: bool,
+    pub mark: &'a str,
+    /// For what commands leave behind; lives as long as the agent.
+    pub temporary: &'a Path,
+    pub approvals: Approvals,
+}
+
+/// The workshop of an agent, or why it cannot work here.
+pub fn workshop(
+    bench: &Bench<'_>,
+    environment: &Environment,
+    settings: &AgentSettings,
+) -> Result<Workshop, String> {
+    // Without a blackboard, the place where one would be is as protected.
+    let board = bench.board.map_or_else(|| bench.project.join(".baton"), Path::to_owned);
+    let protected = vec![board.clone(), bench.project.join(".git")];
+    let root = Root::open(bench.project, &protected)
+        .map_err(|error| format!("cannot open {}: {error}", bench.project.display()))?;
+    let closed = match bench.confined {
+        true => {
+            if let Err(missing) = sandbox::available() {
+                return Err(missing.to_string());
+            }
+            let mut closed = Closed::usual(bench.project, &board, bench.temporary, environment)?;
+            closed.network = settings.network;
+            Some(closed)
+        }
+        false => None,
+    };
+    let mut names: Vec<String> = VARIABLES.iter().map(|name| (*name).to_owned()).collect();
+    names.extend(settings.env.iter().cloned());
+    let shell = Shell {
+        environment: environment.named(&names),
+        closed,
+        protected: vec![board.clone()],
+        mark: bench.mark.to_owned(),
+    };
+    Ok(Workshop {
+        root,
+        board: Some(board),
+        shell,
+        approvals: bench.approvals.clone(),
+        freshness: Mutex::default(),
+        writes: bench.writes,
+    })
+}
+
+impl Builtin {
+    fn agent(&self, call: &Call<'_>, temporary: &Path) -> Result<Agent, Unusable> {
+        let bench = Bench {
+            project: call.project,
+            board: Some(call.board),
+            confined: call.confined,
+            writes: call.writes,
+            mark: call.mark,
+            temporary,
+            // Nobody watches a stage.
+            approvals: Approvals { mode: Mode::Auto, person: None },
+        };
+        let setup = Setup {
+            mind: self.mind.clone(),
+            tags: Tags {
+                run: call.run.to_owned(),
+                stage: call.stage.name.to_string(),
+                iteration: call.stage.iteration.0,
+                attempt: call.attempt.0,
+            },
+            cache_key: format!("{}/{}", call.run, call.stage.name),
+            folder: ".".to_owned(),
+            workshop: workshop(&bench, &self.environment, &self.settings).map_err(Unusable)?,
+            limits: Limits { steps: self.settings.steps, tokens: call.tokens },
+            cost_limit: call.cost,
+        };
+        let folder = transcript_folder(call);
+        let unusable = |error: agent::Error| Unusable(error.to_string());
+        if Transcript::is_begun(&folder) {
+            return Agent::resume(setup, &folder, call.disk.clone()).map_err(unusable);
+        }
+        let mut agent = Agent::begin(setup, &folder, call.disk.clone()).map_err(unusable)?;
+        agent.ask(call.prompt).map_err(unusable)?;
+        Ok(agent)
+    }
+}
+
+/// The transcript of one attempt of one stage.
+fn transcript_folder(call: &Call<'_>) -> PathBuf {
+    let stage = call.stage;
+    let subloop = stage.subloop.map_or(String::new(), |number| format!("-subloop-{number}"));
+    let name = format!("{}-{}{subloop}-a{}", stage.iteration, stage.name, call.attempt);
+    call.board.join("transcripts").join(call.run).join(name)
+}
+
+impl Executor for Builtin {
+    fn name(&self) -> String {
+        format!("the agent with {}", self.mind.model)
+    }
+
+    fn goes_on(&self, call: &Call<'_>) -> bool {
+        Transcript::is_begun(&transcript_folder(call))
+    }
+
+    fn call(
+        &mut self,
+        call: &Call<'_>,
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<Outcome, Unusable> {
+        let start = Instant::now();
+        let temporary = tempfile::tempdir()
+            .map_err(|error| Unusable(format!("cannot make a temporary folder: {error}")))?;
+        let mut agent = self.agent(call, temporary.path())?;
+        let ran = agent.run(call.limit, interrupt, &mut |heard| tell(hear, &heard));
+        let spent = Spent {
+            milliseconds: whole_milliseconds(start.elapsed()),
+            tokens: all_tokens(&agent.conversation().usage),
+            cached: agent.conversation().usage.cache_read,
+            cost: agent.cost(),
+        };
+        let result = match ran {
+            Ok(Some(Ending::Done(text))) => StageResult::Answer(text),
+            Ok(Some(Ending::Stopped(why))) if why == agent::late(call.limit) => {
+                StageResult::TimedOut(why)
+            }
+            Ok(Some(Ending::Failed(why) | Ending::Stopped(why))) => StageResult::Failed(why),
+            Ok(None) => StageResult::Failed("it was interrupted".to_owned()),
+            Err(agent::Error::Model(error))
+                if matches!(error.kind, Kind::Denied | Kind::NotRecorded) =>
+            {
+                return Err(Unusable(error.to_string()));
+            }
+            Err(agent::Error::Model(error)) => StageResult::Failed(error.to_string()),
+            Err(error) => return Err(Unusable(error.to_string())),
+        };
+        Ok(Outcome { result, spent })
+    }
+}
+
+fn tell(hear: Hear<'_>, heard: &Heard<'_>) {
+    match heard {
+        Heard::Piece(text) => hear(text),
+        Heard::Again(why) | Heard::Said(why) => hear(&format!("[{why}]")),
+        Heard::Calls(call) => hear(&format!("[{}]", agent::brief(call))),
+        Heard::Result(_) => {}
+    }
+}
