@@ -213,7 +213,10 @@ impl Agent {
     }
 
     /// Ends a turn that cannot or shall not go on.
-    pub fn close(&mut self, why: &str) -> Result<(), Error> {
+    pub fn close(&mut self, why: &str, hear: Hear<'_>) -> Result<(), Error> {
+        while let Do::Settle(call) = self.conversation.next() {
+            self.settle(&call, hear)?;
+        }
         match self.conversation.next() {
             Do::Wait | Do::End(Ending::Done(_) | Ending::Failed(_)) => Ok(()),
             _ => self.stop(why).map(drop),

@@ -103,7 +103,7 @@ impl Root {
     }
 
     fn resolve(&self, inside: &str, flags: OFlags) -> Result<OwnedFd, Error> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags = flags | OFlags::CLOEXEC;
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         // Somebody renames folders while we look: the kernel asks for another try.
         let mut tries = 0;
@@ -136,9 +136,9 @@ impl Root {
         self.read(inside).is_ok()
     }
 
-    /// Whether a path, as a search found it, is really beneath the root.
-    pub fn is_beneath(&self, inside: &str) -> bool {
-        self.resolve(inside, OFlags::PATH).is_ok()
+    /// Whether a path, as a search found it, is really there and beneath the root.
+    pub fn look(&self, inside: &str) -> Result<(), Error> {
+        self.resolve(inside, OFlags::PATH).map(drop)
     }
 
     /// What a folder holds, by name.

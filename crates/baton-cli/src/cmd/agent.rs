@@ -32,7 +32,7 @@ pub(super) fn exec(place: &Place, args: &ExecArgs) -> Outcome {
     let mut agent = talk.agent()?;
     let prompt = agent.with_mentions(&prompt);
     // A turn that was interrupted is over when another begins.
-    agent.close("another task came").map_err(failed)?;
+    agent.close("another task came", &mut |heard| tell(&heard, false)).map_err(failed)?;
     agent.ask(&prompt).map_err(failed)?;
     let interrupt = Interrupt::default();
     watch_signals(&Arc::new(Mutex::new(interrupt.clone())))?;
@@ -314,7 +314,7 @@ fn turn(
     if let Ok(mut current) = current.lock() {
         *current = interrupt.clone();
     }
-    agent.close("another turn began").map_err(failed)?;
+    agent.close("another turn began", &mut |heard| tell(&heard, true)).map_err(failed)?;
     agent.ask(&agent.with_mentions(line)).map_err(failed)?;
     let ran = agent.run(talk.limit, &interrupt, &mut |heard| tell(&heard, true));
     let mut err = std::io::stderr();
@@ -326,7 +326,8 @@ fn turn(
     };
     let _ = writeln!(err, "\n{}", text::escaped(&said));
     if !matches!(ran, Ok(Some(_))) {
-        agent.close("the person stopped it, or the model could not be reached").map_err(failed)?;
+        let why = "the person stopped it, or the model could not be reached";
+        agent.close(why, &mut |heard| tell(&heard, true)).map_err(failed)?;
     }
     Ok(())
 }

@@ -47,8 +47,8 @@ pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Result {
         Ok(inside) => inside,
         Err(error) => return error.into(),
     };
-    if !shop.root.is_beneath(&folder) {
-        return failed("NOT_FOUND", format!("`{}` does not exist", text::shown(&folder, 200)));
+    if let Err(error) = shop.root.look(&folder) {
+        return error.into();
     }
     let mut paths: Vec<String> = Vec::new();
     for path in walk(shop, &folder, args.hidden) {
@@ -63,7 +63,7 @@ pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Result {
     let truncated = paths.len() > PATHS;
     paths.truncate(PATHS);
     // Somebody may swap a folder for a link while we walk.
-    paths.retain(|path| shop.root.is_beneath(path));
+    paths.retain(|path| shop.root.look(path).is_ok());
     let status = if truncated { Status::Partial } else { Status::Success };
     Envelope::new(status, &Glob { pattern: args.pattern.clone(), hits, paths, truncated }).into()
 }
@@ -139,12 +139,10 @@ pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Result {
         Ok(inside) => inside,
         Err(error) => return error.into(),
     };
-    let mut files = match shop.root.is_file(&inside) {
-        true => vec![inside],
-        false if shop.root.is_beneath(&inside) => walk(shop, &inside, args.hidden),
-        false => {
-            return failed("NOT_FOUND", format!("`{}` does not exist", text::shown(&inside, 200)));
-        }
+    let mut files = match (shop.root.is_file(&inside), shop.root.look(&inside)) {
+        (true, _) => vec![inside],
+        (false, Ok(())) => walk(shop, &inside, args.hidden),
+        (false, Err(error)) => return error.into(),
     };
     files.retain(|file| {
         let name = Path::new(file).file_name().unwrap_or_default();

@@ -44,6 +44,9 @@ pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Result {
     let text = readable(archive, id, &envelope);
     let total = text.lines().count() as u64;
     let from = args.from.unwrap_or(1).max(1);
+    if from > total.max(1) {
+        return failed("OUT_OF_RANGE", format!("observation {id} has only {total} lines"));
+    }
     let wanted = args.lines.unwrap_or(LINES).clamp(1, 10_000);
     let (skip, take) = (usize::try_from(from - 1), usize::try_from(wanted));
     let lines: Vec<&str> =
@@ -62,9 +65,21 @@ fn readable(archive: &dyn Archive, id: ObservationId, envelope: &Envelope) -> St
     if let Ok(bytes) = load::bytes(&archive.output_file(id), crate::sandbox::COPY) {
         return String::from_utf8_lossy(&bytes).into_owned();
     }
-    match envelope.data.get("content") {
-        Some(Value::String(content)) => content.clone(),
-        _ => serde_json::to_string_pretty(&envelope.data)
-            .unwrap_or_else(|_| observation::whole(envelope)),
+    let mut out = String::new();
+    for (name, value) in &envelope.data {
+        match value {
+            Value::String(text) if envelope.data.len() == 1 || name == "content" => {
+                return text.clone();
+            }
+            // Lines are lines again.
+            Value::String(text) if text.contains('\n') => {
+                out.push_str(&format!("{name}:\n{}\n", text.trim_end()));
+            }
+            other => out.push_str(&format!("{name}: {other}\n")),
+        }
+    }
+    match out.is_empty() {
+        true => observation::whole(envelope),
+        false => out,
     }
 }

@@ -1,0 +1,369 @@
+//! The coding agent by the real binary, against a scripted model over real HTTP: real files, real
+//! commands, the real confinement.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
+
+mod scripted;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use scripted::{Model, call, calls, text};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+struct Place {
+    folder: TempDir,
+    model: Model,
+}
+
+impl Place {
+    fn new(answers: Vec<Value>) -> Place {
+        let place = Place { folder: TempDir::new().unwrap(), model: Model::start(answers) };
+        for folder in ["project/src", "home"] {
+            fs::create_dir_all(place.path(folder)).unwrap();
+        }
+        place.write("project/src/lib.rs", "pub fn add(a: u8, b: u8) -> u8 {\n    a + b\n}\n");
+        place.git(&["init", "-q"]);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn git(&self, args: &[&str]) {
+        let output = Command::new("git").args(args).current_dir(self.path("project")).output();
+        assert!(output.unwrap().status.success(), "{args:?}");
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args(args).current_dir(self.path("project")).stdin(Stdio::null()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", self.path("home"));
+        command.env("OPENAI_API_KEY", "sk-canary-0123456789abcdef");
+        command.args(["--provider", "openai-chat", "--model", "scripted"]);
+        command.args(["--base-url", &self.model.url]);
+        command
+    }
+
+    /// Runs and expects this exit code; what was printed.
+    fn expect(&self, args: &[&str], code: i32) -> String {
+        said(&self.command(args).output().unwrap(), args, code)
+    }
+
+    /// The steps of the last conversation, as JSON.
+    fn steps(&self) -> Vec<Value> {
+        let folder = self.path("home/.local/state/baton/conversations");
+        let project = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let last = fs::read_dir(project).unwrap().map(|entry| entry.unwrap().path()).max();
+        let log = fs::read_to_string(last.unwrap().join("steps.log")).unwrap();
+        log.lines().skip(1).map(|line| serde_json::from_str(&line[18..]).unwrap()).collect()
+    }
+
+    /// What the tools answered, in order.
+    fn envelopes(&self) -> Vec<Value> {
+        let steps = self.steps();
+        let observed = steps.into_iter().filter(|step| step["step"] == "observed");
+        observed.map(|step| step["envelope"].clone()).collect()
+    }
+}
+
+fn said(output: &Output, args: &[&str], code: i32) -> String {
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    said
+}
+
+/// A request with everything that differs from run to run masked.
+fn masked(request: &Value, place: &Place) -> String {
+    let mut text = serde_json::to_string_pretty(request).unwrap();
+    text = text.replace(place.folder.path().to_str().unwrap(), "FOLDER");
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    // Times of files.
+    while let Some(at) = rest.find("mtime\\\":") {
+        let (before, after) = rest.split_at(at + "mtime\\\":".len());
+        out.push_str(before);
+        out.push_str("TIME");
+        rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    out.push_str(rest);
+    out
+}
+
+fn system(request: &Value) -> String {
+    request["messages"][0]["content"].as_str().unwrap().to_owned()
+}
+
+/// Forty steps with every tool.
+fn forty_steps() -> Vec<Value> {
+    let mut all = vec![
+        call("TodoWrite", json!({ "todos": [
+            { "content": "find the bug", "status": "in_progress" },
+            { "content": "mend it, 修好", "status": "pending" },
+            { "content": "run the tests", "status": "pending" },
+        ] })),
+        call("LS", json!({})),
+        call("LS", json!({ "path": "src" })),
+        call("Glob", json!({ "pattern": "**/*.rs" })),
+        call("Grep", json!({ "pattern": "fn add" })),
+        calls(&[
+            ("Read", json!({ "path": "src/lib.rs" })),
+            ("Read", json!({ "path": "src/long.rs", "from": 10, "lines": 5 })),
+            ("Grep", json!({ "pattern": "number_\\d+0\\b", "path": "src/long.rs" })),
+        ]),
+        call("Edit", json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "a.saturating_add(b)" })),
+        call("MultiEdit", json!({ "path": "src/long.rs", "edits": [
+            { "old_string": "number_7()", "new_string": "number_seven()" },
+            { "old_string": "number_9()", "new_string": "number_nine()" },
+        ] })),
+        call("Write", json!({ "path": "tests/add.rs", "content": "#[test]\nfn adds() {}\n" })),
+        call("Bash", json!({ "command": "seq 1 3000; echo 'error: one thing' >&2; exit 3" })),
+        call("Recall", json!({ "id": "o12", "from": 2000, "lines": 3 })),
+        call("Bash", json!({ "command": "printf 'Use spaces.\\n' > CODE_LAW.md" })),
+    ];
+    for number in all.len()..40 {
+        all.push(call("Bash", json!({ "command": format!("echo step {number}") })));
+    }
+    all.push(text("Forty steps are done."));
+    all.push(text("And that was the second turn."));
+    all
+}
+
+#[test]
+fn forty_steps_with_every_tool_and_what_the_model_sees_of_them() {
+    let place = Place::new(forty_steps());
+    place.write("project/CODE_LAW.md", "Use tabs.\n");
+    let long: String = (0..800).map(|n| format!("pub fn number_{n}() -> u32 {{ {n} }}\n")).collect();
+    place.write("project/src/long.rs", long);
+    let said = place.expect(&["exec", "-p", "Mend @src/lib.rs", "--json"], 0);
+    let reply: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&reply["text"], &reply["steps"]), (&json!("Forty steps are done."), &json!(41)));
+    assert!(place.read("project/src/lib.rs").contains("a.saturating_add(b)"));
+    assert!(place.read("project/src/long.rs").contains("number_nine()"));
+    place.expect(&["exec", "--continue", "-p", "And now?"], 0);
+
+    let requests = place.model.requests();
+    assert_eq!(requests.len(), 42);
+    for (number, request) in requests.iter().enumerate() {
+        assert_eq!(request["tools"], requests[0]["tools"], "L1 of request {number}");
+        let law = if number < 12 { "Use tabs." } else { "Use spaces." };
+        let (words, rules) = system(request).split_once("The project's rules").map(owned).unwrap();
+        assert_eq!(words, system(&requests[0]).split_once("The project's rules").unwrap().0);
+        assert!(rules.contains(law), "L2 of request {number}: {rules}");
+        let messages = request["messages"].as_array().unwrap();
+        let history = serde_json::to_string(&messages[1..]).unwrap();
+        assert!(!history.contains("The project's rules"), "L2 entered the history");
+    }
+    // Whole in its turn, short in the next.
+    let results = |request: &Value| -> Vec<String> {
+        let messages = request["messages"].as_array().unwrap().iter();
+        let results = messages.filter(|message| message["role"] == "tool");
+        results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+    };
+    let (whole, kept) = (results(&requests[40]), results(&requests[41]));
+    assert_eq!((whole.len(), kept.len()), (42, 42));
+    assert!(whole[11].contains("\\n1500\\n") || whole[11].contains("bytes omitted"));
+    assert!(kept[11].len() < whole[11].len() / 4, "{}", kept[11]);
+    assert!(kept[11].contains("error: one thing") && kept[11].contains("\"observation\":\"o12\""));
+    for (whole, kept) in whole.iter().zip(&kept) {
+        assert!(kept.len() <= whole.len(), "{kept}");
+    }
+    assert!(whole[12].contains("1999"), "recalled: {}", whole[12]);
+    insta::assert_snapshot!("first_request", masked(&requests[0], &place));
+    insta::assert_snapshot!("middle_request", masked(&requests[9], &place));
+    insta::assert_snapshot!("request_of_the_next_turn", masked(&requests[41], &place));
+}
+
+fn owned((a, b): (&str, &str)) -> (String, String) {
+    (a.to_owned(), b.to_owned())
+}
+
+#[test]
+fn layer_one_and_the_first_request_are_small() {
+    let place = Place::new(vec![text("Nothing to do.")]);
+    place.expect(&["exec", "-p", "Look."], 0);
+    let request = &place.model.requests()[0];
+    let count = |text: &str| baton_core::tokens::count(text).0;
+    let (tools, words) = (request["tools"].to_string(), system(request));
+    let layer = count(&tools) + count(&words);
+    assert!(layer < 2_500, "L1 has {layer} tokens");
+    assert!(count(&request.to_string()) < 3_500);
+    println!("L1 {layer} tokens, of them {} tools", count(&tools));
+}
+
+#[test]
+fn what_cannot_be_understood_is_told_to_the_model_and_never_run() {
+    // Three in a row end the turn.
+    let broken = json!({ "role": "assistant", "content": null, "tool_calls": [{ "index": 0, "id": "x1", "type": "function", "function": { "name": "Bash", "arguments": "{\"command\": \"touch canary" } }] });
+    let unknown = call("Bish", json!({ "command": "touch canary" }));
+    let wrong = call("Bash", json!({ "cmd": "touch canary", "command": 7 }));
+    let place = Place::new(vec![broken, unknown, wrong, text("never asked")]);
+    let said = place.expect(&["exec", "-p", "Go."], 3);
+    assert!(said.contains("3 actions in a row that could not be understood"), "{said}");
+    assert!(!place.path("project/canary").exists());
+    let requests = place.model.requests();
+    assert_eq!(requests.len(), 3);
+    let told = requests[1]["messages"].to_string();
+    assert!(told.contains("was not run"), "{told}");
+    assert!(requests[2]["messages"].to_string().contains("did you mean Bash?"));
+    // Two, then a right one: the count begins again.
+    let wrong = || call("Read", json!({}));
+    let right = || call("LS", json!({}));
+    let place = Place::new(vec![wrong(), wrong(), right(), wrong(), wrong(), right(), text("done")]);
+    place.expect(&["exec", "-p", "Go."], 0);
+}
+
+#[test]
+fn limits_stop_the_turn_with_exit_4_and_it_goes_on_when_asked() {
+    let step = || call("Bash", json!({ "command": "echo again" }));
+    let place = Place::new(vec![step(), step(), step(), text("done")]);
+    let said = place.expect(&["exec", "-p", "Go.", "--steps", "3"], 4);
+    assert!(said.contains("all 3 steps of the turn are used up"), "{said}");
+    assert!(place.expect(&["exec", "-p", "Go on.", "--continue"], 0).contains("done"));
+    let place = Place::new(vec![step(), step(), text("done")]);
+    let said = place.expect(&["exec", "-p", "Go.", "--budget-tokens", "100"], 4);
+    assert!(said.contains("the budget of 100 tokens would be exceeded"), "{said}");
+    assert_eq!(place.model.requests().len(), 0, "what would exceed it does not start");
+}
+
+#[test]
+fn edits_refuse_what_somebody_else_changed_and_many_are_all_or_nothing() {
+    let place = Place::new(vec![
+        call("Write", json!({ "path": "src/lib.rs", "content": "gone" })),
+        call("Read", json!({ "path": "src/lib.rs" })),
+        call("Bash", json!({ "command": "sleep 0.02; echo '// changed' >> src/lib.rs" })),
+        call("Edit", json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "a" })),
+        call("Write", json!({ "path": "src/lib.rs", "content": "gone" })),
+        call("Read", json!({ "path": "src/lib.rs" })),
+        call("MultiEdit", json!({ "path": "src/lib.rs", "edits": [
+            { "old_string": "a + b", "new_string": "b + a" },
+            { "old_string": "is not there", "new_string": "" },
+        ] })),
+        call("Edit", json!({ "path": "src/lib.rs", "old_string": "u8", "new_string": "u16" })),
+        call("Edit", json!({ "path": "src/lib.rs", "old_string": "u8", "new_string": "u16", "replace_all": true })),
+        call("Edit", json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "b + a" })),
+        text("done"),
+    ]);
+    place.expect(&["exec", "-p", "Go."], 0);
+    let codes: Vec<Value> =
+        place.envelopes().iter().map(|envelope| envelope["error"]["code"].clone()).collect();
+    let expected = [
+        json!("NOT_READ"), json!(null), json!(null), json!("CHANGED"), json!("CHANGED"), json!(null),
+        json!("NOT_FOUND"), json!("NOT_UNIQUE"), json!(null), json!(null),
+    ];
+    assert_eq!(codes, expected);
+    assert!(place.envelopes()[5]["data"]["note"].as_str().unwrap().ends_with("was modified externally."));
+    assert_eq!(
+        place.read("project/src/lib.rs"),
+        "pub fn add(a: u16, b: u16) -> u16 {\n    b + a\n}\n// changed\n"
+    );
+}
+
+#[test]
+fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
+    let place = Place::new(vec![
+        call("Bash", json!({ "command": "echo once >> counter; touch reached; sleep 30" })),
+        text("It is unknown."),
+    ]);
+    let args = ["exec", "-p", "Go."];
+    let mut child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    while !place.path("project/reached").exists() {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!is_running("sleep 30"), "what it had started lives on");
+    let steps = place.steps();
+    assert_eq!(steps.last().unwrap()["step"], "started", "{steps:?}");
+    let said = place.expect(&["exec", "--continue", "-p", "What happened?"], 0);
+    assert!(said.contains("It is unknown."), "{said}");
+    assert_eq!(place.read("project/counter"), "once\n", "it was not run again");
+    assert_eq!(place.envelopes()[0]["error"]["code"], "UNKNOWN", "the agent is told");
+}
+
+fn is_running(command: &str) -> bool {
+    fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let own = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&own).replace('\0', " ").trim() == command
+    })
+}
+
+#[test]
+fn the_other_protocols_do_the_same_work() {
+    let steps = [
+        ("Read", json!({ "path": "src/lib.rs" })),
+        ("Edit", json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "b + a" })),
+        ("Bash", json!({ "command": "grep -c 'b + a' src/lib.rs" })),
+    ];
+    let json_answers = steps.iter().map(|(tool, arguments)| {
+        text(&json!({ "thought": "next", "tool": tool, "arguments": arguments }).to_string())
+    });
+    let finish = json!({ "thought": "done", "tool": "Finish", "arguments": { "answer": "all done" } });
+    let json_answers = json_answers.chain([text(&finish.to_string())]).collect();
+    let react_answers = steps.iter().map(|(tool, arguments)| {
+        text(&format!("Thought: next\nAction: {tool}[{arguments}]\nObservation: invented"))
+    });
+    let react_answers =
+        react_answers.chain([text("Thought: done\nAction: Finish[all [done]]")]).collect();
+    for (protocol, answers, last) in
+        [("json", json_answers, "all done"), ("react", react_answers, "all [done]")]
+    {
+        let answers: Vec<Value> = answers;
+        let place = Place::new(answers);
+        let said = place.expect(&["exec", "-p", "Go.", "--protocol", protocol], 0);
+        assert!(said.starts_with(last), "{said}");
+        assert!(place.read("project/src/lib.rs").contains("b + a"), "{protocol}");
+        assert_eq!(place.envelopes()[2]["data"]["stdout"], "1", "{protocol}");
+        let requests = place.model.requests();
+        assert!(requests[0].get("tools").is_none(), "{protocol}");
+        assert_eq!(requests[0].get("response_format").is_some(), protocol == "json");
+        let messages = requests[1]["messages"].to_string();
+        assert!(messages.contains("[tool] {") && !messages.contains("invented"), "{messages}");
+    }
+}
+
+#[test]
+fn an_act_outside_needs_a_persons_yes() {
+    let outside = call("Bash", json!({ "command": "touch ../canary", "outside": true }));
+    let inside = call("Bash", json!({ "command": "touch ../canary" }));
+    let place = Place::new(vec![outside, inside, text("done")]);
+    place.expect(&["exec", "-p", "Go."], 0);
+    let envelopes = place.envelopes();
+    assert_eq!(envelopes[0]["error"]["code"], "DENIED", "{envelopes:?}");
+    assert!(envelopes[1]["data"]["stderr"].as_str().unwrap().contains("Read-only"));
+    assert!(!place.path("canary").exists());
+    let place = Place::new(vec![call("Write", json!({ "path": "x", "content": "x" })), text("done")]);
+    place.expect(&["exec", "-p", "Go.", "--approve", "ask"], 0);
+    assert_eq!(place.envelopes()[0]["error"]["code"], "DENIED");
+    assert!(!place.path("project/x").exists());
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_begins() {
+    let place = Place::new(vec![text("never")]);
+    assert!(place.expect(&["exec", "-p", " "], 2).contains("what is the task?"));
+    assert!(place.expect(&["exec", "-p", "x", "--continue"], 2).contains("no conversation"));
+    assert!(place.expect(&["chat"], 2).contains("chat needs a terminal"));
+    assert_eq!(place.model.requests().len(), 0);
+    let _: &Path = place.folder.path();
+}

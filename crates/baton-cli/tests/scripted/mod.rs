@@ -1,0 +1,119 @@
+//! A scripted model over real HTTP on loopback: answers in a row, requests kept.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+pub(crate) struct Model {
+    pub(crate) url: String,
+    requests: Arc<Mutex<Vec<Value>>>,
+}
+
+/// An answer that calls one tool.
+pub(crate) fn call(tool: &str, arguments: Value) -> Value {
+    calls(&[(tool, arguments)])
+}
+
+pub(crate) fn calls(all: &[(&str, Value)]) -> Value {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let all = all.iter().enumerate().map(|(index, (tool, arguments))| {
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        json!({
+            "index": index,
+            "id": format!("call_{number}"),
+            "type": "function",
+            "function": { "name": tool, "arguments": arguments.to_string() },
+        })
+    });
+    json!({ "role": "assistant", "content": null, "tool_calls": all.collect::<Vec<_>>() })
+}
+
+pub(crate) fn text(said: &str) -> Value {
+    json!({ "role": "assistant", "content": said })
+}
+
+impl Model {
+    /// Each request takes the next answer; the last one serves all that follow. Ids of calls are
+    /// numbered anew, so that what is seen does not depend on other tests.
+    pub(crate) fn start(answers: Vec<Value>) -> Model {
+        let mut number = 0;
+        let answers: Vec<Value> = answers
+            .into_iter()
+            .map(|mut answer| {
+                for call in answer["tool_calls"].as_array_mut().into_iter().flatten() {
+                    number += 1;
+                    call["id"] = json!(format!("call_{number}"));
+                }
+                answer
+            })
+            .collect();
+        Model::answering(move |index, _| answers.get(index).or(answers.last()).unwrap().clone())
+    }
+
+    /// Answers by the request's number and body.
+    pub(crate) fn answering(
+        answer: impl Fn(usize, &Value) -> Value + Send + Sync + 'static,
+    ) -> Model {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let requests = Arc::<Mutex<Vec<Value>>>::default();
+        let (log, answer) = (requests.clone(), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (log, answer) = (log.clone(), answer.clone());
+                std::thread::spawn(move || while serve(&stream, &log, answer.as_ref()).is_some() {});
+            }
+        });
+        Model { url, requests }
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+fn serve(
+    mut stream: &TcpStream,
+    log: &Mutex<Vec<Value>>,
+    answer: &(dyn Fn(usize, &Value) -> Value + Send + Sync),
+) -> Option<()> {
+    let body = read_body(stream)?;
+    let (number, reply) = {
+        let mut log = log.lock().unwrap();
+        log.push(body);
+        let number = log.len() - 1;
+        (number, answer(number, &log[number]))
+    };
+    let finish = if reply["tool_calls"].is_array() { "tool_calls" } else { "stop" };
+    let chunk = |choice: Value, usage: Value| {
+        json!({ "id": format!("chat_{number}"), "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [choice], "usage": usage })
+    };
+    let first = chunk(json!({ "index": 0, "delta": reply, "finish_reason": null }), Value::Null);
+    let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020, "prompt_tokens_details": { "cached_tokens": 900 } });
+    let last = chunk(json!({ "index": 0, "delta": {}, "finish_reason": finish }), usage);
+    let body = format!("data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    stream.write_all(body.as_bytes()).ok()
+}
+
+fn read_body(mut stream: &TcpStream) -> Option<Value> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    loop {
+        let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
+        bytes.extend_from_slice(&buffer[..count]);
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+        let length: usize = length.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        if bytes.len() >= end + 4 + length {
+            return serde_json::from_slice(&bytes[end + 4..]).ok();
+        }
+    }
+}
