@@ -7,6 +7,7 @@ use std::time::Instant;
 use baton_core::id::AgentName;
 use baton_core::{text, view};
 use baton_runtime::drive::Notice;
+use baton_runtime::executor::Told;
 
 pub(crate) struct Progress {
     json: bool,
@@ -60,7 +61,15 @@ impl Progress {
                 }
                 self.draw();
             }
-            Notice::Heard(piece) => {
+            Notice::Heard(Told::Step(step)) if self.is_terminal => {
+                let running = self.running.clone();
+                self.clear();
+                say(&format!("      · {step}"));
+                self.running = running;
+                self.draw();
+            }
+            Notice::Heard(Told::Step(_)) => {}
+            Notice::Heard(Told::Piece(piece)) => {
                 if let Some((_, _, said)) = &mut self.running {
                     *said += piece.len();
                 }

@@ -654,6 +654,19 @@ fn the_demo_runs_a_whole_job_without_key_or_network() {
         fs::read_to_string(folder.join("project/src/lib.rs")).unwrap().contains("i64::from(a)")
     );
     assert!(start.elapsed() < Duration::from_secs(120));
+    // What the replies claim is what the commands showed.
+    let transcripts = folder.join("project/.baton/transcripts/run-0001");
+    let mut looked = 0;
+    for entry in fs::read_dir(transcripts).unwrap().flatten() {
+        let steps = fs::read_to_string(entry.path().join("steps.log")).unwrap();
+        let claims_failure = steps.contains("verdict: FAIL");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if steps.contains("cargo test") && !name.contains("DEV") {
+            assert_eq!(steps.contains("\"exit\":101"), claims_failure, "{name}: {steps}");
+            looked += 1;
+        }
+    }
+    assert_eq!(looked, 5);
     assert!(place.expect(&["demo", folder.to_str().unwrap()], 2).contains("is not empty"));
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{Answer, ToolCall};
-use baton_core::observation::{Envelope, Status};
+use baton_core::observation::Envelope;
 use baton_core::turn::{Conversation, Do, Ending, Layers, Limits, Observed, Protocol, Step};
 
 use crate::model::{self, Client, Delta, Mode, Tags, catalogue};
@@ -345,7 +345,7 @@ impl Agent {
         for call in calls {
             hear(Heard::Calls(call));
         }
-        let results: Vec<(ObservationId, tool::Result)> = match calls {
+        let results: Vec<(ObservationId, tool::Ran)> = match calls {
             [call] => vec![run(0, call)],
             calls => std::thread::scope(|scope| {
                 let run = &run;
@@ -354,7 +354,10 @@ impl Agent {
                     .enumerate()
                     .map(|(index, call)| scope.spawn(move || run(index, call)))
                     .collect();
-                let broken = || Envelope::failed("INTERNAL", "the tool broke down").into();
+                let broken = || tool::Ran {
+                    envelope: Envelope::failed("INTERNAL", "the tool broke down"),
+                    is_malformed: false,
+                };
                 threads
                     .into_iter()
                     .enumerate()
@@ -375,10 +378,10 @@ impl Agent {
         &mut self,
         call: &ToolCall,
         id: ObservationId,
-        result: tool::Result,
+        result: tool::Ran,
         hear: Hear<'_>,
     ) -> Result<(), Error> {
-        let tool::Result { envelope, is_malformed } = result;
+        let tool::Ran { envelope, is_malformed } = result;
         let (call, tool) = (call.id.clone(), call.name.clone());
         let observed = Box::new(Observed { id, call, tool, envelope, is_malformed });
         hear(Heard::Result(&observed));
@@ -393,9 +396,8 @@ impl Agent {
         );
         hear(Heard::Said(said));
         let message = "Baton was interrupted while this ran: it may have happened, in part or not at all. Look at what is there before you do it again.";
-        let mut envelope = Envelope::failed("UNKNOWN", message);
-        envelope.status = Status::Error;
+        let envelope = Envelope::failed("UNKNOWN", message);
         let id = self.conversation.next_observation();
-        self.observe(call, id, envelope.into(), hear)
+        self.observe(call, id, tool::Ran { envelope, is_malformed: false }, hear)
     }
 }

@@ -115,8 +115,8 @@ pub enum Notice<'a> {
         /// `None`: it goes on from where it was interrupted.
         prompt: Option<&'a Prompt>,
     },
-    /// A piece of what it says.
-    Heard(&'a str),
+    /// What is heard of it.
+    Heard(executor::Told<'a>),
     /// Something that a person should know.
     Said(String),
 }
@@ -662,7 +662,7 @@ impl<'a> Drive<'a> {
         let by = self.around.executors.of(&act.stage).name();
         (self.around.watch)(Notice::Begins { stage: &act.stage, by, prompt });
         self.with_call(act, &text, |executor, call, interrupt, watch| {
-            executor.call(call, interrupt, &mut |piece| watch(Notice::Heard(piece)))
+            executor.call(call, interrupt, &mut |told| watch(Notice::Heard(told)))
         })
     }
 

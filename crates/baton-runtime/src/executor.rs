@@ -54,7 +54,15 @@ pub struct Outcome {
 }
 
 /// What is heard while a stage runs.
-pub type Hear<'a> = &'a mut (dyn FnMut(&str) + Send);
+#[derive(Debug, Clone, Copy)]
+pub enum Told<'a> {
+    /// A piece of what the model says.
+    Piece(&'a str),
+    /// Something that is done, in a few words.
+    Step(&'a str),
+}
+
+pub type Hear<'a> = &'a mut (dyn FnMut(Told<'_>) + Send);
 
 /// Why no stage can be run at all: a person must change something first.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -92,6 +100,26 @@ pub struct Plain {
     pub price: Option<catalogue::Price>,
 }
 
+impl Plain {
+    fn request(&self, call: &Call<'_>) -> Request {
+        let is_decision =
+            *call.stage.name.as_str() == *MAIN || *call.stage.name.as_str() == *FINISH_CHECK;
+        let schema = || baton_core::decision::schema(call.agents);
+        Request {
+            model: self.model.clone(),
+            max_output: self.max_output,
+            temperature: None,
+            cache_key: format!("{}/{}", call.run, call.stage.name),
+            tools: Vec::new(),
+            system: Vec::new(),
+            format: is_decision.then(|| Format { name: "decision".to_owned(), schema: schema() }),
+            messages: vec![Message::user(call.prompt)],
+            cached_messages: 0,
+            tail: None,
+        }
+    }
+}
+
 impl Executor for Plain {
     fn name(&self) -> String {
         format!("the model {}", self.model)
@@ -107,21 +135,7 @@ impl Executor for Plain {
         interrupt: &Interrupt,
         hear: Hear<'_>,
     ) -> Result<Outcome, Unusable> {
-        let is_decision =
-            *call.stage.name.as_str() == *MAIN || *call.stage.name.as_str() == *FINISH_CHECK;
-        let schema = || baton_core::decision::schema(call.agents);
-        let request = Request {
-            model: self.model.clone(),
-            max_output: self.max_output,
-            temperature: None,
-            cache_key: format!("{}/{}", call.run, call.stage.name),
-            tools: Vec::new(),
-            system: Vec::new(),
-            format: is_decision.then(|| Format { name: "decision".to_owned(), schema: schema() }),
-            messages: vec![Message::user(call.prompt)],
-            cached_messages: 0,
-            tail: None,
-        };
+        let request = self.request(call);
         let tags = Tags {
             run: call.run.to_owned(),
             stage: call.stage.name.to_string(),
@@ -132,8 +146,10 @@ impl Executor for Plain {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Unusable(format!("cannot start: {error}")))?;
         let mut heard = |delta: Delta| match delta {
-            Delta::Text(text) | Delta::Thinking(text) => hear(&text),
-            Delta::Again { why, wait } => hear(&format!("[again in {} s: {why}]", wait.as_secs())),
+            Delta::Text(text) | Delta::Thinking(text) => hear(Told::Piece(&text)),
+            Delta::Again { why, wait } => {
+                hear(Told::Step(&format!("again in {} s: {why}", wait.as_secs())));
+            }
         };
         let answer = runtime.block_on(async {
             let calling = self.client.call(&request, Mode::Stream, &tags, &mut heard);

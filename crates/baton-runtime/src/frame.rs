@@ -34,7 +34,7 @@ impl<'a> Frames<'a> {
     }
 
     /// The next line's JSON; `None` at the end. `Err`: why it is damaged.
-    pub fn next(&mut self) -> Result<Option<&'a str>, &'static str> {
+    pub fn line(&mut self) -> Result<Option<&'a str>, &'static str> {
         if self.rest.is_empty() {
             return Ok(None);
         }

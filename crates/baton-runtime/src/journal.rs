@@ -337,7 +337,7 @@ impl<'a> Lines<'a> {
     }
 
     fn next(&mut self) -> Result<Option<Line>, Error> {
-        let found = self.frames.next();
+        let found = self.frames.line();
         let Some(text) = found.map_err(|why| self.damaged(why))? else { return Ok(None) };
         let line = serde_json::from_str(text);
         line.map(Some).map_err(|error| self.damaged(&format!("it is not an event: {error}")))

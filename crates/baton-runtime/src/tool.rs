@@ -42,175 +42,62 @@ pub struct Workshop {
 
 /// What came of a call.
 #[derive(Debug)]
-pub struct Result {
+pub struct Ran {
     pub envelope: Envelope,
     /// The call could not be understood.
     pub is_malformed: bool,
 }
 
-impl From<Envelope> for Result {
-    fn from(envelope: Envelope) -> Result {
-        Result { envelope, is_malformed: false }
+/// Why a tool did not do what it was asked.
+#[derive(Debug)]
+struct Refusal {
+    code: &'static str,
+    message: String,
+    is_malformed: bool,
+}
+
+type Done = Result<Envelope, Refusal>;
+
+impl From<beneath::Error> for Refusal {
+    fn from(error: beneath::Error) -> Refusal {
+        refused(error.code(), error.to_string())
     }
 }
 
-impl From<beneath::Error> for Result {
-    fn from(error: beneath::Error) -> Result {
-        Envelope::failed(error.code(), error.to_string()).into()
-    }
+fn refused(code: &'static str, message: impl Into<String>) -> Refusal {
+    Refusal { code, message: message.into(), is_malformed: false }
 }
 
-/// A tool's own failure.
-fn failed(code: &str, message: impl Into<String>) -> Result {
-    Envelope::failed(code, message).into()
+fn malformed(code: &'static str, message: &str) -> Refusal {
+    Refusal { code, message: baton_core::text::shown(message, 600), is_malformed: true }
 }
 
 /// The arguments, or what is wrong with them.
-fn arguments<T: DeserializeOwned>(call: &ToolCall) -> std::result::Result<T, Result> {
-    serde_json::from_value(Value::Object(call.arguments.clone())).map_err(|error| {
-        let message = format!("{}: {error}", call.name);
-        let envelope =
-            Envelope::failed("INVALID_ARGUMENTS", baton_core::text::shown(&message, 400));
-        Result { envelope, is_malformed: true }
-    })
+fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, Refusal> {
+    serde_json::from_value(Value::Object(call.arguments.clone()))
+        .map_err(|error| malformed("INVALID_ARGUMENTS", &format!("{}: {error}", call.name)))
 }
 
 /// The tools that an agent is offered. Their words are part of every request: short, and the same
 /// from the first to the last.
 pub fn offered(writes: bool) -> Vec<Offered> {
-    let mut all = vec![
-        reading(
-            "LS",
-            "List a folder.",
-            json!({
-                "path": { "type": "string", "description": "from the project root; default ." },
-            }),
-            &[],
-        ),
-        reading(
-            "Glob",
-            "Find files by a pattern such as src/**/*.rs; .gitignore is respected.",
-            json!({
-                "pattern": { "type": "string" },
-                "path": { "type": "string", "description": "folder to look in" },
-                "hidden": { "type": "boolean" },
-            }),
-            &["pattern"],
-        ),
-        reading(
-            "Grep",
-            "Search file contents by a regular expression; .gitignore is respected.",
-            json!({
-                "pattern": { "type": "string" },
-                "path": { "type": "string", "description": "file or folder" },
-                "glob": { "type": "string", "description": "only files like *.py" },
-                "ignore_case": { "type": "boolean" },
-                "hidden": { "type": "boolean" },
-            }),
-            &["pattern"],
-        ),
-        reading(
-            "Read",
-            "Read a text file, its lines numbered. Long files in ranges.",
-            json!({
-                "path": { "type": "string" },
-                "from": { "type": "integer", "description": "first line, from 1" },
-                "lines": { "type": "integer", "description": "how many; default 1000" },
-            }),
-            &["path"],
-        ),
-        reading(
-            "Recall",
-            "Bring back a shortened earlier result by its observation id, such as o17.",
-            json!({
-                "id": { "type": "string" },
-                "from": { "type": "integer" },
-                "lines": { "type": "integer" },
-            }),
-            &["id"],
-        ),
-        reading(
-            "TodoWrite",
-            "Replace your list of steps. Use it for work of more than three steps and keep it true.",
-            json!({
-                "todos": { "type": "array", "items": {
-                    "type": "object",
-                    "properties": {
-                        "content": { "type": "string" },
-                        "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
-                    },
-                    "required": ["content", "status"],
-                } },
-            }),
-            &["todos"],
-        ),
-    ];
-    if writes {
-        let edit = json!({
-            "old_string": { "type": "string", "description": "exact text, without line numbers" },
-            "new_string": { "type": "string" },
-            "replace_all": { "type": "boolean" },
-        });
-        let mut with_path = json!({ "path": { "type": "string" } });
-        if let (Some(all), Some(own)) = (with_path.as_object_mut(), edit.as_object()) {
-            all.extend(own.clone());
-        }
-        let items = json!({ "type": "object", "properties": edit, "required": ["old_string", "new_string"] });
-        all.extend([
-            acting(
-                "Edit",
-                "Replace text in a file. old_string must occur exactly once, or set replace_all.",
-                with_path,
-                &["path", "old_string", "new_string"],
-            ),
-            acting(
-                "MultiEdit",
-                "Several replacements in one file, in order; all of them or none.",
-                json!({
-                    "path": { "type": "string" },
-                    "edits": { "type": "array", "items": items },
-                }),
-                &["path", "edits"],
-            ),
-            acting(
-                "Write",
-                "Create a file or overwrite it whole. Read an existing one first.",
-                json!({
-                    "path": { "type": "string" },
-                    "content": { "type": "string" },
-                }),
-                &["path", "content"],
-            ),
-        ]);
-    }
-    all.push(acting(
-        "Bash",
-        "Run a shell command in the project root, confined: it may write the project and $TMPDIR only, has no network, and nothing it starts outlives it. Every call is a new shell.",
-        json!({
-            "command": { "type": "string" },
-            "timeout": { "type": "integer", "description": "seconds; default 120" },
-            "outside": { "type": "boolean", "description": "ask the person to run it unconfined" },
-        }),
-        &["command"],
-    ));
-    all
+    let reading = [look::offers(), find::offers(), vec![recall::offer(), todo::offer()]].concat();
+    let editing = if writes { edit::offers() } else { Vec::new() };
+    [reading, editing, vec![bash::offer()]].concat()
 }
 
-fn offer(name: &str, description: &str, properties: Value, required: &[&str]) -> Tool {
+/// A tool as the model sees it.
+fn offer(name: &str, description: &str, properties: Value, required: &[&str]) -> Offered {
     let mut schema = json!({ "type": "object", "properties": properties });
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
-    Tool { name: name.to_owned(), description: description.to_owned(), schema }
+    let tool = Tool { name: name.to_owned(), description: description.to_owned(), schema };
+    Offered { tool, only_reads: !ACTING.contains(&name) }
 }
 
-fn reading(name: &str, description: &str, properties: Value, required: &[&str]) -> Offered {
-    Offered { tool: offer(name, description, properties, required), only_reads: true }
-}
-
-fn acting(name: &str, description: &str, properties: Value, required: &[&str]) -> Offered {
-    Offered { tool: offer(name, description, properties, required), only_reads: false }
-}
+/// Tools that change something.
+const ACTING: [&str; 4] = ["Edit", "MultiEdit", "Write", "Bash"];
 
 impl Workshop {
     /// Runs one call to its end. `id` is of the observation that it becomes.
@@ -220,39 +107,50 @@ impl Workshop {
         id: ObservationId,
         archive: &dyn Archive,
         interrupt: &Interrupt,
-    ) -> Result {
-        let is_act = matches!(call.name.as_str(), "Edit" | "MultiEdit" | "Write" | "Bash");
+    ) -> Ran {
+        match self.done(call, id, archive, interrupt) {
+            Ok(envelope) => Ran { envelope, is_malformed: false },
+            Err(Refusal { code, message, is_malformed }) => {
+                Ran { envelope: Envelope::failed(code, message), is_malformed }
+            }
+        }
+    }
+
+    fn done(
+        &self,
+        call: &ToolCall,
+        id: ObservationId,
+        archive: &dyn Archive,
+        interrupt: &Interrupt,
+    ) -> Done {
         let leaves =
             call.name == "Bash" && self.shell.closed.is_some() && bash::leaves(&call.arguments);
-        if is_act && let Err(why) = self.approvals.check(call, leaves) {
-            return failed("DENIED", why);
+        if ACTING.contains(&call.name.as_str()) {
+            self.approvals.check(call, leaves).map_err(|why| refused("DENIED", why))?;
         }
-        let ran = match call.name.as_str() {
-            "LS" => arguments(call).map(|args| look::ls(self, &args)),
-            "Read" => arguments(call).map(|args| look::read(self, &args)),
-            "Glob" => arguments(call).map(|args| find::glob(self, &args)),
-            "Grep" => arguments(call).map(|args| find::grep(self, &args)),
-            "Recall" => arguments(call).map(|args| recall::recall(archive, &args)),
-            "TodoWrite" => arguments(call).map(|args| todo::write(&args)),
-            "Edit" if self.writes => arguments(call).map(|args| edit::edit(self, args)),
-            "MultiEdit" if self.writes => arguments(call).map(|args| edit::multi_edit(self, &args)),
-            "Write" if self.writes => arguments(call).map(|args| edit::write(self, &args)),
-            "Bash" => arguments(call).map(|args| bash::run(self, &args, id, archive, interrupt)),
-            other => {
-                let names: Vec<String> =
-                    offered(self.writes).into_iter().map(|own| own.tool.name).collect();
-                let near = baton_core::problem::nearest(other, &names)
-                    .map_or(String::new(), |near| format!("; did you mean {near}?"));
-                let message = format!(
-                    "there is no tool `{}`{near} There are {}",
-                    baton_core::text::shown(other, 40),
-                    names.join(", ")
-                );
-                let envelope = Envelope::failed("UNKNOWN_TOOL", message);
-                return Result { envelope, is_malformed: true };
-            }
-        };
-        ran.unwrap_or_else(|malformed| malformed)
+        match call.name.as_str() {
+            "LS" => look::ls(self, &arguments(call)?),
+            "Read" => look::read(self, &arguments(call)?),
+            "Glob" => find::glob(self, &arguments(call)?),
+            "Grep" => find::grep(self, &arguments(call)?),
+            "Recall" => recall::recall(archive, &arguments(call)?),
+            "TodoWrite" => todo::write(&arguments(call)?),
+            "Edit" if self.writes => edit::edit(self, arguments(call)?),
+            "MultiEdit" if self.writes => edit::multi_edit(self, &arguments(call)?),
+            "Write" if self.writes => edit::write(self, &arguments(call)?),
+            "Bash" => bash::run(self, &arguments(call)?, id, archive, interrupt),
+            other => Err(self.unknown(other)),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> Refusal {
+        let names: Vec<String> =
+            offered(self.writes).into_iter().map(|own| own.tool.name).collect();
+        let near = baton_core::problem::nearest(name, &names)
+            .map_or(String::new(), |near| format!(" Did you mean {near}?"));
+        let name = baton_core::text::shown(name, 40);
+        let message = format!("there is no tool `{name}`.{near} There are {}", names.join(", "));
+        malformed("UNKNOWN_TOOL", &message)
     }
 
     fn freshness(&self) -> std::sync::MutexGuard<'_, Freshness> {

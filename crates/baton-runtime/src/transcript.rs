@@ -109,7 +109,7 @@ impl Transcript {
             step,
             why: why.to_owned(),
         };
-        let first = frames.next().map_err(|why| damaged(0, why))?;
+        let first = frames.line().map_err(|why| damaged(0, why))?;
         let first = first.ok_or_else(|| damaged(0, "it has no beginning"))?;
         let head: Head =
             serde_json::from_str(first).map_err(|error| damaged(0, &error.to_string()))?;
@@ -117,7 +117,7 @@ impl Transcript {
             return Err(Error::Version { found: head.version });
         }
         let mut at = framed(first.as_bytes()).len() as u64;
-        while let Some(text) = frames.next().map_err(|why| damaged(steps.len() + 1, why))? {
+        while let Some(text) = frames.line().map_err(|why| damaged(steps.len() + 1, why))? {
             let step: Step = serde_json::from_str(text)
                 .map_err(|error| damaged(steps.len() + 1, &error.to_string()))?;
             // The frame's own words, the text and a line feed.
@@ -166,7 +166,7 @@ impl Archive for Transcript {
         file.seek(SeekFrom::Start(at)).ok()?;
         let mut bytes = vec![0; length];
         file.read_exact(&mut bytes).ok()?;
-        let text = Frames::new(&bytes).next().ok()??;
+        let text = Frames::new(&bytes).line().ok()??;
         match serde_json::from_str(text).ok()? {
             Step::Observed(observed) => Some((observed.tool, observed.envelope)),
             _ => None,

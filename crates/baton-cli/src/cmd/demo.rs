@@ -1,17 +1,23 @@
-//! `baton demo`: a whole run on a small bundled project. What the team answers was written in
-//! advance, so no model is called; what it runs and what it changes is real.
+//! `baton demo`: a whole run on a small bundled project by the built-in agent. What the model says
+//! was written in advance (`model`); what is run and changed is real.
+
+mod model;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use baton_core::config::ExecutorConfig;
+use baton_core::config::AgentSettings;
 use baton_core::event::Limits;
-use baton_core::id::AgentName;
+use baton_core::id::{AgentName, MAIN, Tokens};
+use baton_core::message::Wire;
 use baton_core::policy::Gate;
+use baton_core::turn::Protocol;
+use baton_runtime::agent::Mind;
 use baton_runtime::board::{Board, NewBoard};
 use baton_runtime::drive::Drive;
-use baton_runtime::executor::{Agent, Executors, Preset};
-use baton_runtime::store;
+use baton_runtime::executor::{Builtin, Executors, Plain};
+use baton_runtime::model::{Client, Endpoint, Limits as CallLimits};
+use baton_runtime::{sandbox, store};
 use include_dir::{Dir, include_dir};
 
 use super::run::Session;
@@ -24,7 +30,7 @@ static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../demo");
 const TASK: &str = "average() panics for large numbers. Make it right for all of them.";
 
 pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
-    for program in ["cargo", "sh", "awk"] {
+    for program in ["cargo", "bash"] {
         if place.environment.program(program).is_none() {
             return Err(Failure::new(USAGE, format!("the demo needs `{program}` on the PATH")));
         }
@@ -52,14 +58,15 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
         board.pack.policy.render().as_bytes(),
     )?;
     let board = board;
-    let script = folder.join("play/agent.sh").to_string_lossy().into_owned();
-    let config = ExecutorConfig { command: vec!["sh".to_owned(), script], env: Vec::new() };
-    let preset = Preset::own("the bundled script", &config);
     let mut session = Session::idle(place, &board);
     session
         .say("This is a demo: the team's answers were written in advance and no model is called.");
-    session.say("The tests, the gates and the changes to the files are real.\n");
-    session.executors = Executors::new(Box::new(Agent::new(preset, &place.environment)));
+    session.say("The agent and its tools, the tests, the gates and the changes are real.\n");
+    if let Err(missing) = sandbox::available() {
+        session.say(&format!("{missing}\nThe demo's own commands run unconfined.\n"));
+        session.confined = false;
+    }
+    session.executors = executors(place)?;
     session.signals()?;
     let limits = Limits {
         iterations: 10,
@@ -83,6 +90,32 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
         map.insert("project".to_owned(), folder.join("project").display().to_string().into());
     }
     Ok(reply)
+}
+
+/// The built-in agent, with a model whose answers are bundled.
+fn executors(place: &Place) -> Result<Executors, Failure> {
+    let replies = FILES.get_file("replies.json").and_then(|file| file.contents_utf8());
+    let url = model::serve(replies.unwrap_or_default())
+        .map_err(|why| Failure::new(INTERNAL, format!("cannot serve the demo's replies: {why}")))?;
+    let endpoint = Endpoint::new(Wire::Chat, Some(&url), None);
+    let client = Client::new(endpoint, CallLimits::default());
+    let mind = Mind {
+        client: client.map_err(|why| Failure::new(INTERNAL, why))?,
+        model: "replies written in advance".to_owned(),
+        max_output: Tokens(8_192),
+        price: None,
+        protocol: Protocol::Native,
+    };
+    let main = AgentName::new(MAIN).expect("a word of the workflow is a valid name");
+    let plain = Plain {
+        client: mind.client.clone(),
+        model: mind.model.clone(),
+        max_output: mind.max_output,
+        price: None,
+    };
+    let settings = AgentSettings::default();
+    let agent = Builtin { mind, environment: place.environment.clone(), settings };
+    Ok(Executors::new(Box::new(agent)).with(main, Box::new(plain)))
 }
 
 fn folder(args: &DemoArgs) -> Result<PathBuf, Failure> {
@@ -109,9 +142,9 @@ fn folder(args: &DemoArgs) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Writes the project and the scripts.
+/// Writes the project.
 fn unpack(folder: &Path) -> Result<(), Failure> {
-    let mut open = vec![&FILES];
+    let mut open: Vec<&Dir<'_>> = FILES.dirs().collect();
     while let Some(dir) = open.pop() {
         for file in dir.files() {
             // A file of this name would rule our own repository.

@@ -231,7 +231,7 @@ pub(super) struct Session<'a> {
     control: Control,
     /// A question stands at the terminal, and nothing else goes on.
     asking: Arc<AtomicBool>,
-    confined: bool,
+    pub(super) confined: bool,
     progress: Progress,
     windows: Windows,
 }

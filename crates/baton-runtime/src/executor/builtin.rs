@@ -9,7 +9,7 @@ use baton_core::config::AgentSettings;
 use baton_core::event::{Spent, StageResult};
 use baton_core::turn::{Ending, Limits};
 
-use super::{Call, Executor, Hear, Outcome, Unusable, all_tokens, whole_milliseconds};
+use super::{Call, Executor, Hear, Outcome, Told, Unusable, all_tokens, whole_milliseconds};
 use crate::agent::{self, Agent, Heard, Mind, Setup};
 use crate::approve::{Approvals, Mode};
 use crate::beneath::Root;
@@ -176,9 +176,9 @@ impl Executor for Builtin {
 
 fn tell(hear: Hear<'_>, heard: &Heard<'_>) {
     match heard {
-        Heard::Piece(text) => hear(text),
-        Heard::Again(why) | Heard::Said(why) => hear(&format!("[{why}]")),
-        Heard::Calls(call) => hear(&format!("[{}]", agent::brief(call))),
+        Heard::Piece(text) => hear(Told::Piece(text)),
+        Heard::Again(why) | Heard::Said(why) => hear(Told::Step(why)),
+        Heard::Calls(call) => hear(Told::Step(&agent::brief(call))),
         Heard::Result(_) => {}
     }
 }

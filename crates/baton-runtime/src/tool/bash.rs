@@ -9,10 +9,11 @@ use baton_core::id::ObservationId;
 use baton_core::observation::shapes::Bash;
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
+use baton_core::turn::Offered;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Archive, Result, Workshop, failed};
+use super::{Archive, Done, Workshop, refused};
 use crate::sandbox::{self, Closed, Confine, How, Interrupt, Kept, Program};
 
 /// Bytes of each stream that the model sees.
@@ -31,6 +32,16 @@ pub struct Shell {
     pub protected: Vec<PathBuf>,
     /// By which everything that it starts can be found again.
     pub mark: String,
+}
+
+pub(super) fn offer() -> Offered {
+    let properties = json!({
+        "command": { "type": "string" },
+        "timeout": { "type": "integer", "description": "seconds; default 120" },
+        "outside": { "type": "boolean", "description": "ask the person to run it unconfined" },
+    });
+    let words = "Run a shell command in the project root, confined: it may write the project and $TMPDIR only, has no network, and nothing it starts outlives it. Every call is a new shell.";
+    super::offer("Bash", words, properties, &["command"])
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,10 +68,10 @@ pub(super) fn run(
     id: ObservationId,
     archive: &dyn Archive,
     interrupt: &Interrupt,
-) -> Result {
+) -> Done {
     let shell = &shop.shell;
     if args.command.trim().is_empty() || args.command.contains('\0') {
-        return failed("BAD_COMMAND", "the command is empty, or has a NUL in it");
+        return Err(refused("BAD_COMMAND", "the command is empty, or has a NUL in it"));
     }
     let copy = archive.output_file(id);
     let seconds = args.timeout.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
@@ -79,10 +90,7 @@ pub(super) fn run(
         copy: Some(copy.clone()),
         confine,
     };
-    let ran = match sandbox::run(&program, interrupt) {
-        Ok(ran) => ran,
-        Err(why) => return failed("CANNOT_RUN", why),
-    };
+    let ran = sandbox::run(&program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
     let truncated = ran.stdout.is_cut() || ran.stderr.is_cut();
     if !truncated {
         // All of it stands in the result.
@@ -124,5 +132,5 @@ pub(super) fn run(
         envelope.error = Envelope::failed(code, message).error;
     }
     envelope.text = ran.note.unwrap_or_default();
-    envelope.into()
+    Ok(envelope)
 }

@@ -6,10 +6,12 @@ use baton_core::id::Mtime;
 use baton_core::observation::shapes::{Edit, Write};
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
+use baton_core::turn::Offered;
 use serde::Deserialize;
+use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Result, Workshop, failed};
+use super::{Done, Refusal, Workshop, offer, refused};
 
 /// A larger file is not edited.
 const FILE: u64 = 16 << 20;
@@ -17,6 +19,36 @@ const FILE: u64 = 16 << 20;
 const HEAD: usize = 20;
 /// Bytes of a difference that the result shows.
 const DIFF: usize = 24 << 10;
+
+pub(super) fn offers() -> Vec<Offered> {
+    let old = json!({ "type": "string", "description": "exact text, without line numbers" });
+    let (new, all) = (json!({ "type": "string" }), json!({ "type": "boolean" }));
+    let one = json!({
+        "path": { "type": "string" },
+        "old_string": old,
+        "new_string": new,
+        "replace_all": all,
+    });
+    let several = json!({
+        "path": { "type": "string" },
+        "edits": { "type": "array", "items": {
+            "type": "object",
+            "properties": { "old_string": old, "new_string": new, "replace_all": all },
+            "required": ["old_string", "new_string"],
+        } },
+    });
+    let whole = json!({ "path": { "type": "string" }, "content": { "type": "string" } });
+    let words = [
+        "Replace text in a file. old_string must occur exactly once, or set replace_all.",
+        "Several replacements in one file, in order; all of them or none.",
+        "Create a file or overwrite it whole. Read an existing one first.",
+    ];
+    vec![
+        offer("Edit", words[0], one, &["path", "old_string", "new_string"]),
+        offer("MultiEdit", words[1], several, &["path", "edits"]),
+        offer("Write", words[2], whole, &["path", "content"]),
+    ]
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,25 +82,22 @@ pub(super) struct MultiEditArgs {
     edits: Vec<Replacement>,
 }
 
-pub(super) fn edit(shop: &Workshop, args: EditArgs) -> Result {
+pub(super) fn edit(shop: &Workshop, args: EditArgs) -> Done {
     let EditArgs { path, old_string, new_string, replace_all } = args;
     apply(shop, &path, &[Replacement { old_string, new_string, replace_all }])
 }
 
-pub(super) fn multi_edit(shop: &Workshop, args: &MultiEditArgs) -> Result {
+pub(super) fn multi_edit(shop: &Workshop, args: &MultiEditArgs) -> Done {
     match args.edits.is_empty() {
-        true => failed("NOTHING_TO_DO", "there are no edits"),
+        true => Err(refused("NOTHING_TO_DO", "there are no edits")),
         false => apply(shop, &args.path, &args.edits),
     }
 }
 
-fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Result {
-    let (file, before, mtime) = match current(shop, path) {
-        Ok(current) => current,
-        Err(refused) => return refused,
-    };
+fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Done {
+    let (file, before, mtime) = current(shop, path)?;
     if shop.freshness().changed_since_read(&file, mtime) {
-        return changed_since(&file);
+        return Err(changed_since(&file));
     }
     let mut after = before.clone();
     for (index, edit) in edits.iter().enumerate() {
@@ -78,55 +107,52 @@ fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Result {
                 let which =
                     if edits.len() > 1 { format!("edit {}: ", index + 1) } else { String::new() };
                 let rest = if edits.len() > 1 { "; none of the edits was made" } else { "" };
-                return failed(code, format!("`{}`: {which}{why}{rest}", text::shown(&file, 200)));
+                return Err(refused(
+                    code,
+                    format!("`{}`: {which}{why}{rest}", text::shown(&file, 200)),
+                ));
             }
         };
     }
     if after == before {
-        return failed("NOTHING_TO_DO", "the edit changes nothing");
+        return Err(refused("NOTHING_TO_DO", "the edit changes nothing"));
     }
-    let mtime = match shop.root.write(&file, after.as_bytes()) {
-        Ok(mtime) => mtime,
-        Err(error) => return error.into(),
-    };
+    let mtime = shop.root.write(&file, after.as_bytes())?;
     shop.freshness().own_edit(&file, mtime);
     let (ranges, diff) = difference(&before, &after);
     let (shown, is_cut) = super::head(&diff, DIFF);
     let status = if is_cut { Status::Partial } else { Status::Success };
-    Envelope::new(status, &Edit { file, ranges, diff: shown.to_owned(), applied: true }).into()
+    Ok(Envelope::new(status, &Edit { file, ranges, diff: shown.to_owned(), applied: true }))
 }
 
 /// A file as it is now.
-fn current(shop: &Workshop, path: &str) -> std::result::Result<(String, String, Mtime), Result> {
+fn current(shop: &Workshop, path: &str) -> Result<(String, String, Mtime), Refusal> {
     let file = shop.root.inside(path)?;
     let mut opened = shop.root.read(&file)?;
     let shown = text::shown(&file, 200);
     if opened.size > FILE {
-        return Err(failed("TOO_LARGE", format!("`{shown}` has {} bytes", opened.size)));
+        return Err(refused("TOO_LARGE", format!("`{shown}` has {} bytes", opened.size)));
     }
     let mut bytes = Vec::new();
     opened
         .file
         .read_to_end(&mut bytes)
-        .map_err(|error| failed("IO", format!("`{shown}`: {error}")))?;
+        .map_err(|error| refused("IO", format!("`{shown}`: {error}")))?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok((file, text, opened.mtime)),
-        Err(_) => Err(failed("NOT_TEXT", format!("`{shown}` is not UTF-8; it is not edited"))),
+        Err(_) => Err(refused("NOT_TEXT", format!("`{shown}` is not UTF-8; it is not edited"))),
     }
 }
 
-fn changed_since(file: &str) -> Result {
+fn changed_since(file: &str) -> Refusal {
     let file = text::shown(file, 200);
-    failed(
+    refused(
         "CHANGED",
         format!("`{file}` was changed by somebody else since you read it; read it again"),
     )
 }
 
-fn replaced(
-    before: &str,
-    edit: &Replacement,
-) -> std::result::Result<String, (&'static str, String)> {
+fn replaced(before: &str, edit: &Replacement) -> Result<String, (&'static str, String)> {
     let (old, new) = (edit.old_string.as_str(), edit.new_string.as_str());
     if old.is_empty() {
         return Err(("NOT_FOUND", "old_string is empty; use Write for a new file".to_owned()));
@@ -191,36 +217,30 @@ pub(super) struct WriteArgs {
     content: String,
 }
 
-pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Result {
-    let file = match shop.root.inside(&args.path) {
-        Ok(file) => file,
-        Err(error) => return error.into(),
-    };
+pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Done {
+    let file = shop.root.inside(&args.path)?;
     let created = match shop.root.read(&file) {
         Ok(opened) => {
             let freshness = shop.freshness();
             if !freshness.is_known(&file) {
                 let shown = text::shown(&file, 200);
-                return failed(
+                return Err(refused(
                     "NOT_READ",
                     format!("`{shown}` exists; read it before you overwrite it"),
-                );
+                ));
             }
             if freshness.changed_since_read(&file, opened.mtime) {
-                return changed_since(&file);
+                return Err(changed_since(&file));
             }
             false
         }
         Err(crate::beneath::Error::Missing(_)) => true,
-        Err(error) => return error.into(),
+        Err(error) => return Err(error.into()),
     };
-    let mtime = match shop.root.write(&file, args.content.as_bytes()) {
-        Ok(mtime) => mtime,
-        Err(error) => return error.into(),
-    };
+    let mtime = shop.root.write(&file, args.content.as_bytes())?;
     shop.freshness().own_edit(&file, mtime);
     let (lines, bytes) = (args.content.lines().count() as u64, args.content.len() as u64);
     let head: Vec<_> = args.content.lines().take(HEAD).map(|line| text::cut(line, 300)).collect();
     let head = head.join("\n");
-    Envelope::new(Status::Success, &Write { file, created, lines, bytes, mtime, head }).into()
+    Ok(Envelope::new(Status::Success, &Write { file, created, lines, bytes, mtime, head }))
 }

@@ -5,12 +5,14 @@ use std::path::Path;
 use baton_core::observation::shapes::{Glob, Grep, Match};
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
+use baton_core::turn::Offered;
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::look::here;
-use super::{Result, Workshop, failed};
+use super::{Done, Refusal, Workshop, offer, refused};
 
 /// Paths that a search names.
 const PATHS: usize = 200;
@@ -28,6 +30,24 @@ const AUTOMATON: usize = 4 << 20;
 /// A file that is larger is passed over.
 const FILE: u64 = 64 << 20;
 
+pub(super) fn offers() -> Vec<Offered> {
+    let glob = json!({
+        "pattern": { "type": "string" },
+        "path": { "type": "string", "description": "folder to look in" },
+        "hidden": { "type": "boolean" },
+    });
+    let grep = json!({
+        "pattern": { "type": "string" },
+        "path": { "type": "string", "description": "file or folder" },
+        "glob": { "type": "string", "description": "only files like *.py" },
+        "ignore_case": { "type": "boolean" },
+        "hidden": { "type": "boolean" },
+    });
+    let by_name = "Find files by a pattern such as src/**/*.rs; .gitignore is respected.";
+    let by_content = "Search file contents by a regular expression; .gitignore is respected.";
+    vec![offer("Glob", by_name, glob, &["pattern"]), offer("Grep", by_content, grep, &["pattern"])]
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GlobArgs {
@@ -38,18 +58,10 @@ pub(super) struct GlobArgs {
     hidden: bool,
 }
 
-pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Result {
-    let matcher = match one_glob(&args.pattern) {
-        Ok(matcher) => matcher,
-        Err(refused) => return refused,
-    };
-    let folder = match shop.root.inside(&args.path) {
-        Ok(inside) => inside,
-        Err(error) => return error.into(),
-    };
-    if let Err(error) = shop.root.look(&folder) {
-        return error.into();
-    }
+pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Done {
+    let matcher = one_glob(&args.pattern)?;
+    let folder = shop.root.inside(&args.path)?;
+    shop.root.look(&folder)?;
     let mut paths: Vec<String> = Vec::new();
     for path in walk(shop, &folder, args.hidden) {
         // A pattern counts from the folder that is looked in, or from the root.
@@ -65,11 +77,11 @@ pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Result {
     // Somebody may swap a folder for a link while we walk.
     paths.retain(|path| shop.root.look(path).is_ok());
     let status = if truncated { Status::Partial } else { Status::Success };
-    Envelope::new(status, &Glob { pattern: args.pattern.clone(), hits, paths, truncated }).into()
+    Ok(Envelope::new(status, &Glob { pattern: args.pattern.clone(), hits, paths, truncated }))
 }
 
-fn one_glob(pattern: &str) -> std::result::Result<globset::GlobMatcher, Result> {
-    let wrong = |why: String| failed("BAD_PATTERN", why);
+fn one_glob(pattern: &str) -> Result<globset::GlobMatcher, Refusal> {
+    let wrong = |why: String| refused("BAD_PATTERN", why);
     if pattern.len() > PATTERN {
         return Err(wrong(format!("the pattern is longer than {PATTERN} bytes")));
     }
@@ -117,32 +129,23 @@ pub(super) struct GrepArgs {
     hidden: bool,
 }
 
-pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Result {
+pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Done {
     if args.pattern.len() > PATTERN {
-        return failed("BAD_PATTERN", format!("the pattern is longer than {PATTERN} bytes"));
+        return Err(refused("BAD_PATTERN", format!("the pattern is longer than {PATTERN} bytes")));
     }
     let matcher = RegexMatcherBuilder::new()
         .case_insensitive(args.ignore_case)
         .size_limit(AUTOMATON)
         .dfa_size_limit(AUTOMATON)
         .line_terminator(Some(b'\n'))
-        .build(&args.pattern);
-    let matcher = match matcher {
-        Ok(matcher) => matcher,
-        Err(error) => return failed("BAD_PATTERN", text::shown(&error.to_string(), 300)),
-    };
-    let only = match args.glob.as_deref().map(one_glob).transpose() {
-        Ok(only) => only,
-        Err(refused) => return refused,
-    };
-    let inside = match shop.root.inside(&args.path) {
-        Ok(inside) => inside,
-        Err(error) => return error.into(),
-    };
-    let mut files = match (shop.root.is_file(&inside), shop.root.look(&inside)) {
-        (true, _) => vec![inside],
-        (false, Ok(())) => walk(shop, &inside, args.hidden),
-        (false, Err(error)) => return error.into(),
+        .build(&args.pattern)
+        .map_err(|error| refused("BAD_PATTERN", text::shown(&error.to_string(), 300)))?;
+    let only = args.glob.as_deref().map(one_glob).transpose()?;
+    let inside = shop.root.inside(&args.path)?;
+    shop.root.look(&inside)?;
+    let mut files = match shop.root.is_file(&inside) {
+        true => vec![inside],
+        false => walk(shop, &inside, args.hidden),
     };
     files.retain(|file| {
         let name = Path::new(file).file_name().unwrap_or_default();
@@ -164,7 +167,7 @@ pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Result {
     let status = if truncated { Status::Partial } else { Status::Success };
     let (hits, files, matches) = (found.hits, found.files, found.matches);
     let data = Grep { pattern: args.pattern.clone(), hits, files, matches, truncated };
-    Envelope::new(status, &data).into()
+    Ok(Envelope::new(status, &data))
 }
 
 #[derive(Debug, Default)]

@@ -5,9 +5,11 @@ use std::io::{BufRead, BufReader, Read as _};
 use baton_core::observation::shapes::{Kind, Ls, Read};
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
+use baton_core::turn::Offered;
 use serde::Deserialize;
+use serde_json::json;
 
-use super::{Result, Workshop, failed};
+use super::{Done, Refusal, Workshop, offer, refused};
 use crate::beneath::Opened;
 
 /// Entries of a folder that are named.
@@ -21,6 +23,26 @@ const LINE: usize = 2_000;
 /// Bytes of a file that are gone through at most.
 const FILE: u64 = 256 << 20;
 
+pub(super) fn offers() -> Vec<Offered> {
+    let ls = json!({
+        "path": { "type": "string", "description": "from the project root; default ." },
+    });
+    let read = json!({
+        "path": { "type": "string" },
+        "from": { "type": "integer", "description": "first line, from 1" },
+        "lines": { "type": "integer", "description": "how many; default 1000" },
+    });
+    vec![
+        offer("LS", "List a folder.", ls, &[]),
+        offer(
+            "Read",
+            "Read a text file, its lines numbered. Long files in ranges.",
+            read,
+            &["path"],
+        ),
+    ]
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LsArgs {
@@ -32,22 +54,16 @@ pub(super) fn here() -> String {
     ".".to_owned()
 }
 
-pub(super) fn ls(shop: &Workshop, args: &LsArgs) -> Result {
-    let inside = match shop.root.inside(&args.path) {
-        Ok(inside) => inside,
-        Err(error) => return error.into(),
-    };
-    let mut entries = match shop.root.entries(&inside) {
-        Ok(entries) => entries,
-        Err(error) => return error.into(),
-    };
+pub(super) fn ls(shop: &Workshop, args: &LsArgs) -> Done {
+    let inside = shop.root.inside(&args.path)?;
+    let mut entries = shop.root.entries(&inside)?;
     let count = |wanted: fn(Kind) -> bool| entries.iter().filter(|own| wanted(own.kind)).count();
     let folders = count(|kind| kind == Kind::Folder) as u64;
     let files = count(|kind| kind != Kind::Folder) as u64;
     let truncated = entries.len() > ENTRIES;
     entries.truncate(ENTRIES);
     let status = if truncated { Status::Partial } else { Status::Success };
-    Envelope::new(status, &Ls { path: inside, files, folders, entries, truncated }).into()
+    Ok(Envelope::new(status, &Ls { path: inside, files, folders, entries, truncated }))
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,28 +77,18 @@ pub(super) struct ReadArgs {
     lines: Option<u64>,
 }
 
-pub(super) fn read(shop: &Workshop, args: &ReadArgs) -> Result {
-    let opened = shop.root.inside(&args.path).and_then(|inside| {
-        let opened = shop.root.read(&inside)?;
-        Ok((inside, opened))
-    });
-    let (file, mut opened) = match opened {
-        Ok(opened) => opened,
-        Err(error) => return error.into(),
-    };
-    if let Err(refused) = check_text(&file, &mut opened) {
-        return refused;
-    }
+pub(super) fn read(shop: &Workshop, args: &ReadArgs) -> Done {
+    let file = shop.root.inside(&args.path)?;
+    let mut opened = shop.root.read(&file)?;
+    check_text(&file, &mut opened)?;
     let from = args.from.unwrap_or(1).max(1);
     let wanted = args.lines.unwrap_or(LINES).clamp(1, 10_000);
     let mtime = opened.mtime;
-    let lines = match Lines::of(opened, from, wanted) {
-        Ok(lines) => lines,
-        Err(error) => return failed("IO", format!("`{}`: {error}", text::shown(&file, 200))),
-    };
+    let lines = Lines::of(opened, from, wanted)
+        .map_err(|error| refused("IO", format!("`{}`: {error}", text::shown(&file, 200))))?;
     if lines.total < from && from > 1 {
         let message = format!("`{}` has only {} lines", text::shown(&file, 200), lines.total);
-        return failed("OUT_OF_RANGE", message);
+        return Err(refused("OUT_OF_RANGE", message));
     }
     let note = shop.freshness().read(&file, mtime);
     let to = from + lines.count.saturating_sub(1);
@@ -102,31 +108,31 @@ pub(super) fn read(shop: &Workshop, args: &ReadArgs) -> Result {
     let data = Read { file, from, to, total, mtime, note, content: lines.content, truncated };
     let mut envelope = Envelope::new(status, &data);
     envelope.text = said.join("; ");
-    envelope.into()
+    Ok(envelope)
 }
 
 /// What is no text is said, by what it is.
-fn check_text(file: &str, opened: &mut Opened) -> std::result::Result<(), Result> {
+fn check_text(file: &str, opened: &mut Opened) -> Result<(), Refusal> {
     use std::io::Seek;
     let mut head = vec![0; 8_192];
     let count = opened.file.read(&mut head).unwrap_or(0);
     head.truncate(count);
     let shown = text::shown(file, 200);
     if let Some(kind) = image(&head) {
-        return Err(failed(
+        return Err(refused(
             "IMAGE",
             format!("`{shown}` is an image ({kind}); only text can be read"),
         ));
     }
     if head.contains(&0) {
         let message = format!("`{shown}` is binary, {} bytes; only text can be read", opened.size);
-        return Err(failed("BINARY", message));
+        return Err(refused("BINARY", message));
     }
     if opened.size > FILE {
         let message = format!("`{shown}` has {} bytes; look into it with Grep", opened.size);
-        return Err(failed("TOO_LARGE", message));
+        return Err(refused("TOO_LARGE", message));
     }
-    opened.file.rewind().map_err(|error| failed("IO", format!("`{shown}`: {error}")))
+    opened.file.rewind().map_err(|error| refused("IO", format!("`{shown}`: {error}")))
 }
 
 fn image(head: &[u8]) -> Option<&'static str> {

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use baton_core::id::ObservationId;
 use baton_core::observation::shapes::Recall;
 use baton_core::observation::{self, Envelope, Status};
+use baton_core::turn::Offered;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Result, failed, head};
+use super::{Done, head, refused};
 use crate::load;
 
 const LINES: u64 = 400;
@@ -23,6 +24,16 @@ pub trait Archive: Sync {
     fn output_file(&self, id: ObservationId) -> PathBuf;
 }
 
+pub(super) fn offer() -> Offered {
+    let properties = json!({
+        "id": { "type": "string" },
+        "from": { "type": "integer" },
+        "lines": { "type": "integer" },
+    });
+    let words = "Bring back a shortened earlier result by its observation id, such as o17.";
+    super::offer("Recall", words, properties, &["id"])
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {
@@ -33,19 +44,19 @@ pub(super) struct Args {
     lines: Option<u64>,
 }
 
-pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Result {
-    let id = match ObservationId::new(args.id.trim()) {
-        Ok(id) => id,
-        Err(why) => return failed("BAD_ID", why),
-    };
+pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Done {
+    let id = ObservationId::new(args.id.trim()).map_err(|why| refused("BAD_ID", why))?;
     let Some((tool, envelope)) = archive.observation(id) else {
-        return failed("NOT_FOUND", format!("there is no observation {id} in this conversation"));
+        return Err(refused(
+            "NOT_FOUND",
+            format!("there is no observation {id} in this conversation"),
+        ));
     };
     let text = readable(archive, id, &envelope);
     let total = text.lines().count() as u64;
     let from = args.from.unwrap_or(1).max(1);
     if from > total.max(1) {
-        return failed("OUT_OF_RANGE", format!("observation {id} has only {total} lines"));
+        return Err(refused("OUT_OF_RANGE", format!("observation {id} has only {total} lines")));
     }
     let wanted = args.lines.unwrap_or(LINES).clamp(1, 10_000);
     let (skip, take) = (usize::try_from(from - 1), usize::try_from(wanted));
@@ -57,7 +68,7 @@ pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Result {
     let truncated = to < total;
     let status = if truncated { Status::Partial } else { Status::Success };
     let data = Recall { id, tool, from, to, total, content: content.to_owned(), truncated };
-    Envelope::new(status, &data).into()
+    Ok(Envelope::new(status, &data))
 }
 
 /// A result as text: its own content where it has one, else the whole of it.

@@ -2,13 +2,29 @@
 
 use baton_core::observation::shapes::{Todo, TodoWrite};
 use baton_core::observation::{Envelope, Status};
-use baton_core::turn;
+use baton_core::turn::{self, Offered};
 use serde::Deserialize;
+use serde_json::json;
 
-use super::{Result, failed};
+use super::{Done, refused};
 
 /// A longer list is no list.
 const MOST: usize = 50;
+
+pub(super) fn offer() -> Offered {
+    let todo = json!({
+        "type": "object",
+        "properties": {
+            "content": { "type": "string" },
+            "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
+        },
+        "required": ["content", "status"],
+    });
+    let words =
+        "Replace your list of steps. Use it for work of more than three steps and keep it true.";
+    let properties = json!({ "todos": { "type": "array", "items": todo } });
+    super::offer("TodoWrite", words, properties, &["todos"])
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,10 +32,10 @@ pub(super) struct Args {
     todos: Vec<Todo>,
 }
 
-pub(super) fn write(args: &Args) -> Result {
+pub(super) fn write(args: &Args) -> Done {
     if args.todos.len() > MOST {
-        return failed("TOO_MANY", format!("a list has at most {MOST} steps"));
+        return Err(refused("TOO_MANY", format!("a list has at most {MOST} steps")));
     }
     let recap = turn::recap(&args.todos);
-    Envelope::new(Status::Success, &TodoWrite { todos: args.todos.clone(), recap }).into()
+    Ok(Envelope::new(Status::Success, &TodoWrite { todos: args.todos.clone(), recap }))
 }
