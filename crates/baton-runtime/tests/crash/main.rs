@@ -7,6 +7,7 @@
 
 mod acts;
 mod damage;
+mod power;
 mod race;
 mod reference;
 mod sweep;
@@ -21,7 +22,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 17] = [
+    let tests: [(&str, fn()); 18] = [
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
         ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
@@ -47,6 +48,7 @@ fn main() {
         ("a_torn_record_is_cut_and_said", damage::a_torn_record_is_cut_and_said),
         ("a_flipped_bit_is_found_with_its_record", damage::a_flipped_bit_is_found),
         ("acknowledged_records_survive_a_power_loss", damage::acknowledged_records_survive),
+        ("what_was_synced_survives_a_power_loss", power::what_was_synced_survives_a_power_loss),
         ("changed_rules_are_named", damage::changed_rules_are_named),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&filter)) {
