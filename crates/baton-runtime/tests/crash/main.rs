@@ -10,6 +10,7 @@ mod damage;
 mod power;
 mod race;
 mod reference;
+mod stored;
 mod sweep;
 
 fn main() {
@@ -17,12 +18,17 @@ fn main() {
     if args.first().is_some_and(|word| word == "child") {
         std::process::exit(reference::child(&args[1..]));
     }
+    if let [word, folder] = &args[..]
+        && word == "store"
+    {
+        return stored::store(std::path::Path::new(folder));
+    }
     // As the usual test programs do: a word chooses tests by name.
     let filter = args.iter().find(|word| !word.starts_with('-')).cloned().unwrap_or_default();
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 18] = [
+    let tests: [(&str, fn()); 19] = [
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
         ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
@@ -50,6 +56,7 @@ fn main() {
         ("acknowledged_records_survive_a_power_loss", damage::acknowledged_records_survive),
         ("what_was_synced_survives_a_power_loss", power::what_was_synced_survives_a_power_loss),
         ("changed_rules_are_named", damage::changed_rules_are_named),
+        ("stored_journals_are_read", stored::stored_journals_are_read),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&filter)) {
         let start = std::time::Instant::now();
