@@ -8,6 +8,7 @@
 mod acts;
 mod damage;
 mod power;
+mod question;
 mod race;
 mod reference;
 mod stored;
@@ -28,7 +29,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 19] = [
+    let tests: [(&str, fn()); 22] = [
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
         ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
@@ -57,6 +58,15 @@ fn main() {
         ("what_was_synced_survives_a_power_loss", power::what_was_synced_survives_a_power_loss),
         ("changed_rules_are_named", damage::changed_rules_are_named),
         ("stored_journals_are_read", stored::stored_journals_are_read),
+        ("a_question_outlives_a_crash", question::a_question_outlives_a_crash),
+        (
+            "a_question_takes_one_answer_of_its_own",
+            question::a_question_takes_one_answer_of_its_own,
+        ),
+        (
+            "an_answer_to_an_older_question_is_refused",
+            question::an_answer_to_an_older_question_is_refused,
+        ),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&filter)) {
         let start = std::time::Instant::now();
