@@ -114,11 +114,14 @@ fn system(request: &Value) -> String {
 /// Forty steps with every tool.
 fn forty_steps() -> Vec<Value> {
     let mut all = vec![
-        call("TodoWrite", json!({ "todos": [
+        call(
+            "TodoWrite",
+            json!({ "todos": [
             { "content": "find the bug", "status": "in_progress" },
             { "content": "mend it, 修好", "status": "pending" },
             { "content": "run the tests", "status": "pending" },
-        ] })),
+        ] }),
+        ),
         call("LS", json!({})),
         call("LS", json!({ "path": "src" })),
         call("Glob", json!({ "pattern": "**/*.rs" })),
@@ -128,11 +131,17 @@ fn forty_steps() -> Vec<Value> {
             ("Read", json!({ "path": "src/long.rs", "from": 10, "lines": 5 })),
             ("Grep", json!({ "pattern": "number_\\d+0\\b", "path": "src/long.rs" })),
         ]),
-        call("Edit", json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "a.saturating_add(b)" })),
-        call("MultiEdit", json!({ "path": "src/long.rs", "edits": [
+        call(
+            "Edit",
+            json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "a.saturating_add(b)" }),
+        ),
+        call(
+            "MultiEdit",
+            json!({ "path": "src/long.rs", "edits": [
             { "old_string": "number_7()", "new_string": "number_seven()" },
             { "old_string": "number_9()", "new_string": "number_nine()" },
-        ] })),
+        ] }),
+        ),
         call("Write", json!({ "path": "tests/add.rs", "content": "#[test]\nfn adds() {}\n" })),
         call("Bash", json!({ "command": "seq 1 3000; echo 'error: one thing' >&2; exit 3" })),
         call("Recall", json!({ "id": "o12", "from": 2000, "lines": 3 })),
@@ -150,7 +159,8 @@ fn forty_steps() -> Vec<Value> {
 fn forty_steps_with_every_tool_and_what_the_model_sees_of_them() {
     let place = Place::new(forty_steps());
     place.write("project/CODE_LAW.md", "Use tabs.\n");
-    let long: String = (0..800).map(|n| format!("pub fn number_{n}() -> u32 {{ {n} }}\n")).collect();
+    let long: String =
+        (0..800).map(|n| format!("pub fn number_{n}() -> u32 {{ {n} }}\n")).collect();
     place.write("project/src/long.rs", long);
     let said = place.expect(&["exec", "-p", "Mend @src/lib.rs", "--json"], 0);
     let reply: Value = serde_json::from_str(&said).unwrap();
@@ -226,7 +236,8 @@ fn what_cannot_be_understood_is_told_to_the_model_and_never_run() {
     // Two, then a right one: the count begins again.
     let wrong = || call("Read", json!({}));
     let right = || call("LS", json!({}));
-    let place = Place::new(vec![wrong(), wrong(), right(), wrong(), wrong(), right(), text("done")]);
+    let place =
+        Place::new(vec![wrong(), wrong(), right(), wrong(), wrong(), right(), text("done")]);
     place.expect(&["exec", "-p", "Go."], 0);
 }
 
@@ -252,12 +263,18 @@ fn edits_refuse_what_somebody_else_changed_and_many_are_all_or_nothing() {
         call("Edit", json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "a" })),
         call("Write", json!({ "path": "src/lib.rs", "content": "gone" })),
         call("Read", json!({ "path": "src/lib.rs" })),
-        call("MultiEdit", json!({ "path": "src/lib.rs", "edits": [
+        call(
+            "MultiEdit",
+            json!({ "path": "src/lib.rs", "edits": [
             { "old_string": "a + b", "new_string": "b + a" },
             { "old_string": "is not there", "new_string": "" },
-        ] })),
+        ] }),
+        ),
         call("Edit", json!({ "path": "src/lib.rs", "old_string": "u8", "new_string": "u16" })),
-        call("Edit", json!({ "path": "src/lib.rs", "old_string": "u8", "new_string": "u16", "replace_all": true })),
+        call(
+            "Edit",
+            json!({ "path": "src/lib.rs", "old_string": "u8", "new_string": "u16", "replace_all": true }),
+        ),
         call("Edit", json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "b + a" })),
         text("done"),
     ]);
@@ -265,11 +282,24 @@ fn edits_refuse_what_somebody_else_changed_and_many_are_all_or_nothing() {
     let codes: Vec<Value> =
         place.envelopes().iter().map(|envelope| envelope["error"]["code"].clone()).collect();
     let expected = [
-        json!("NOT_READ"), json!(null), json!(null), json!("CHANGED"), json!("CHANGED"), json!(null),
-        json!("NOT_FOUND"), json!("NOT_UNIQUE"), json!(null), json!(null),
+        json!("NOT_READ"),
+        json!(null),
+        json!(null),
+        json!("CHANGED"),
+        json!("CHANGED"),
+        json!(null),
+        json!("NOT_FOUND"),
+        json!("NOT_UNIQUE"),
+        json!(null),
+        json!(null),
     ];
     assert_eq!(codes, expected);
-    assert!(place.envelopes()[5]["data"]["note"].as_str().unwrap().ends_with("was modified externally."));
+    assert!(
+        place.envelopes()[5]["data"]["note"]
+            .as_str()
+            .unwrap()
+            .ends_with("was modified externally.")
+    );
     assert_eq!(
         place.read("project/src/lib.rs"),
         "pub fn add(a: u16, b: u16) -> u16 {\n    b + a\n}\n// changed\n"
@@ -283,7 +313,8 @@ fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
         text("It is unknown."),
     ]);
     let args = ["exec", "-p", "Go."];
-    let mut child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     while !place.path("project/reached").exists() {
         assert!(start.elapsed() < Duration::from_secs(20));
@@ -318,7 +349,8 @@ fn the_other_protocols_do_the_same_work() {
     let json_answers = steps.iter().map(|(tool, arguments)| {
         text(&json!({ "thought": "next", "tool": tool, "arguments": arguments }).to_string())
     });
-    let finish = json!({ "thought": "done", "tool": "Finish", "arguments": { "answer": "all done" } });
+    let finish =
+        json!({ "thought": "done", "tool": "Finish", "arguments": { "answer": "all done" } });
     let json_answers = json_answers.chain([text(&finish.to_string())]).collect();
     let react_answers = steps.iter().map(|(tool, arguments)| {
         text(&format!("Thought: next\nAction: {tool}[{arguments}]\nObservation: invented"))
@@ -352,7 +384,8 @@ fn an_act_outside_needs_a_persons_yes() {
     assert_eq!(envelopes[0]["error"]["code"], "DENIED", "{envelopes:?}");
     assert!(envelopes[1]["data"]["stderr"].as_str().unwrap().contains("Read-only"));
     assert!(!place.path("canary").exists());
-    let place = Place::new(vec![call("Write", json!({ "path": "x", "content": "x" })), text("done")]);
+    let place =
+        Place::new(vec![call("Write", json!({ "path": "x", "content": "x" })), text("done")]);
     place.expect(&["exec", "-p", "Go.", "--approve", "ask"], 0);
     assert_eq!(place.envelopes()[0]["error"]["code"], "DENIED");
     assert!(!place.path("project/x").exists());

@@ -63,7 +63,9 @@ impl Model {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (log, answer) = (log.clone(), answer.clone());
-                std::thread::spawn(move || while serve(&stream, &log, answer.as_ref()).is_some() {});
+                std::thread::spawn(
+                    move || while serve(&stream, &log, answer.as_ref()).is_some() {},
+                );
             }
         });
         Model { url, requests }
@@ -87,9 +89,7 @@ fn serve(
         (number, answer(number, &log[number]))
     };
     let finish = if reply["tool_calls"].is_array() { "tool_calls" } else { "stop" };
-    let chunk = |choice: Value, usage: Value| {
-        json!({ "id": format!("chat_{number}"), "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [choice], "usage": usage })
-    };
+    let chunk = |choice: Value, usage: Value| json!({ "id": format!("chat_{number}"), "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [choice], "usage": usage });
     let first = chunk(json!({ "index": 0, "delta": reply, "finish_reason": null }), Value::Null);
     let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020, "prompt_tokens_details": { "cached_tokens": 900 } });
     let last = chunk(json!({ "index": 0, "delta": {}, "finish_reason": finish }), usage);
