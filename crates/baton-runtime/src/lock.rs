@@ -34,6 +34,13 @@ pub struct Lock {
     path: PathBuf,
 }
 
+impl Drop for Lock {
+    /// The heart has the same lock in its hand, and may let go of it a moment later.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 impl Lock {
     /// Takes the lock or says who holds it. `who` is for the next one who asks.
     pub fn take(path: &Path, who: &str) -> Result<Lock, Error> {

@@ -25,6 +25,32 @@ pub struct Faults {
     /// Nanoseconds that were spent waiting for the disk.
     synced: AtomicU64,
     plan: Fault,
+    /// Is told every change that was made.
+    seen: Option<Seen>,
+}
+
+/// A change of the disk that was made, for a test that asks what of it a power loss may take away.
+#[derive(Debug, Clone, Copy)]
+pub enum Op<'a> {
+    /// A file, empty: a new one, or an old one cut to nothing.
+    Create(&'a Path),
+    WriteAt(&'a Path, u64, &'a [u8]),
+    Append(&'a Path, &'a [u8]),
+    Cut(&'a Path, u64),
+    Rename(&'a Path, &'a Path),
+    Exchange(&'a Path, &'a Path),
+    MakeFolder(&'a Path),
+    Remove(&'a Path),
+    Sync(&'a Path),
+    SyncFolder(&'a Path),
+}
+
+struct Seen(Box<dyn Fn(Op<'_>) + Send + Sync>);
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Seen")
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +81,34 @@ impl Disk {
                 passed: AtomicU64::new(0),
                 synced: AtomicU64::new(0),
                 plan,
+                seen: None,
             })),
         }
+    }
+
+    /// Without a fault; every change is told to a test.
+    pub fn seen_by(seen: impl Fn(Op<'_>) + Send + Sync + 'static) -> Disk {
+        let seen = Some(Seen(Box::new(seen)));
+        let (passed, synced) = (AtomicU64::new(0), AtomicU64::new(0));
+        Disk { faults: Some(Arc::new(Faults { passed, synced, plan: Fault::None, seen })) }
+    }
+
+    fn seen(&self, op: Op<'_>) {
+        if let Some(Seen(seen)) = self.faults.as_ref().and_then(|faults| faults.seen.as_ref()) {
+            seen(op);
+        }
+    }
+
+    fn sync_file(&self, file: &File, path: &Path) -> Result<(), Error> {
+        self.change(true, || file.sync_all()).map_err(failed("sync", path))?;
+        self.seen(Op::Sync(path));
+        Ok(())
+    }
+
+    fn sync_folder(&self, folder: &Path, of: &Path) -> Result<(), Error> {
+        self.change(true, || sync(folder)).map_err(failed("sync", of))?;
+        self.seen(Op::SyncFolder(folder));
+        Ok(())
     }
 
     /// How many points were passed.
@@ -137,16 +189,21 @@ impl Disk {
                     .tempfile_in(temporary)
             })
             .map_err(failed("write", path))?;
+        self.seen(Op::Create(file.path()));
         self.put(content, |bytes| file.write_all(bytes)).map_err(failed("write", path))?;
+        self.seen(Op::WriteAt(file.path(), 0, content));
         if let Ok(old) = fs::symlink_metadata(path)
             && old.is_file()
         {
             file.as_file().set_permissions(old.permissions()).map_err(failed("write", path))?;
         }
         self.change(true, || file.as_file().sync_all()).map_err(failed("sync", path))?;
+        self.seen(Op::Sync(file.path()));
+        let draft = file.path().to_owned();
         self.change(false, || file.persist(path).map_err(|error| error.error))
             .map_err(failed("write", path))?;
-        self.change(true, || sync(folder)).map_err(failed("sync", folder))
+        self.seen(Op::Rename(&draft, path));
+        self.sync_folder(folder, folder)
     }
 
     /// As `write`, making the folder where it is missing.
@@ -181,6 +238,7 @@ impl Disk {
         let is_ours = |metadata: fs::Metadata| metadata.is_file() && metadata.nlink() == 1;
         if fs::symlink_metadata(&spare).is_ok_and(|metadata| !is_ours(metadata)) {
             self.change(false, || fs::remove_file(&spare)).map_err(failed("remove", &spare))?;
+            self.seen(Op::Remove(&spare));
         }
         let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
         let mut file = self
@@ -189,17 +247,22 @@ impl Disk {
                 options.create(true).truncate(true).write(true).custom_flags(no_follow).open(&spare)
             })
             .map_err(failed("write", &spare))?;
+        self.seen(Op::Create(&spare));
         self.put(content, |bytes| file.write_all(bytes)).map_err(failed("write", &spare))?;
+        self.seen(Op::WriteAt(&spare, 0, content));
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions()).map_err(failed("write", &spare))?;
         }
-        self.change(true, || file.sync_all()).map_err(failed("sync", &spare))?;
+        self.sync_file(&file, &spare)?;
         let exchanged = self.change(false, || {
             use rustix::fs::{CWD, RenameFlags, renameat_with};
             renameat_with(CWD, &spare, CWD, path, RenameFlags::EXCHANGE).map_err(io::Error::from)
         });
         match exchanged {
-            Ok(()) => self.change(true, || sync(folder)).map_err(failed("sync", folder)),
+            Ok(()) => {
+                self.seen(Op::Exchange(&spare, path));
+                self.sync_folder(folder, folder)
+            }
             // Not every file system can exchange two files.
             Err(error)
                 if matches!(
@@ -232,8 +295,11 @@ impl Disk {
         if folder.is_dir() {
             return Ok(());
         }
+        // One by one: a folder whose parent is not synced is lost with the power, and all in it.
+        self.make_folder(folder_of(folder))?;
         self.change(false, || fs::create_dir_all(folder)).map_err(failed("create", folder))?;
-        self.change(true, || sync(folder_of(folder))).map_err(failed("sync", folder))
+        self.seen(Op::MakeFolder(folder));
+        self.sync_folder(folder_of(folder), folder)
     }
 
     /// Removes a file; one that is gone already is no error.
@@ -243,7 +309,8 @@ impl Disk {
             other => other,
         });
         removed.map_err(failed("remove", path))?;
-        self.change(true, || sync(folder_of(path))).map_err(failed("sync", path))
+        self.seen(Op::Remove(path));
+        self.sync_folder(folder_of(path), path)
     }
 
     /// Puts a text behind what a file has up to `at`: nothing else may stand there than a piece of
@@ -257,22 +324,28 @@ impl Disk {
         let length = file.metadata().map_err(failed("read", path))?.len();
         if length > at {
             self.change(false, || file.set_len(at)).map_err(failed("write", path))?;
+            self.seen(Op::Cut(path, at));
         }
         self.put(text, |bytes| file.write_all_at(bytes, at)).map_err(failed("write", path))?;
-        self.change(true, || file.sync_all()).map_err(failed("sync", path))?;
+        self.seen(Op::WriteAt(path, at, text));
+        self.sync_file(&file, path)?;
         Ok(at + text.len() as u64)
     }
 
     /// Adds to an open file and waits until the disk has it.
     pub(crate) fn append(&self, file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         self.put(bytes, |bytes| file.write_all(bytes)).map_err(failed("write", path))?;
-        self.change(true, || file.sync_data()).map_err(failed("sync", path))
+        self.seen(Op::Append(path, bytes));
+        self.change(true, || file.sync_data()).map_err(failed("sync", path))?;
+        self.seen(Op::Sync(path));
+        Ok(())
     }
 
     /// Cuts an open file.
     pub(crate) fn cut(&self, file: &File, path: &Path, length: u64) -> Result<(), Error> {
         self.change(false, || file.set_len(length)).map_err(failed("write", path))?;
-        self.change(true, || file.sync_all()).map_err(failed("sync", path))
+        self.seen(Op::Cut(path, length));
+        self.sync_file(file, path)
     }
 }
 

@@ -332,7 +332,7 @@ impl Drive<'_> {
             return Ok(());
         }
         // What a crash left of it, or nothing; else a person wrote there, and it goes to the end.
-        let at = if text.starts_with(&there) && length >= entry.at { entry.at } else { length };
+        let at = if is_left_of(text, &there) && length >= entry.at { entry.at } else { length };
         let written = self.around.disk.append_at(&path, at, text)?;
         debug_assert!(written == end || at != entry.at);
         match there.is_empty() {
@@ -343,6 +343,12 @@ impl Drive<'_> {
         self.guard.appended(HISTORY_FILE, at, text)?;
         Ok(())
     }
+}
+
+/// Whether a crash can have left this of a text: its beginning, with zeros where the disk never got it.
+fn is_left_of(text: &[u8], there: &[u8]) -> bool {
+    let mut pairs = there.iter().zip(text);
+    there.len() <= text.len() && pairs.all(|(own, wanted)| own == wanted || *own == 0)
 }
 
 fn report_name(job: &Job) -> String {

@@ -7,8 +7,11 @@
 
 mod acts;
 mod damage;
+mod power;
+mod question;
 mod race;
 mod reference;
+mod stored;
 mod sweep;
 
 fn main() {
@@ -16,12 +19,17 @@ fn main() {
     if args.first().is_some_and(|word| word == "child") {
         std::process::exit(reference::child(&args[1..]));
     }
+    if let [word, folder] = &args[..]
+        && word == "store"
+    {
+        return stored::store(std::path::Path::new(folder));
+    }
     // As the usual test programs do: a word chooses tests by name.
     let filter = args.iter().find(|word| !word.starts_with('-')).cloned().unwrap_or_default();
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 17] = [
+    let tests: [(&str, fn()); 22] = [
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
         ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
@@ -47,7 +55,18 @@ fn main() {
         ("a_torn_record_is_cut_and_said", damage::a_torn_record_is_cut_and_said),
         ("a_flipped_bit_is_found_with_its_record", damage::a_flipped_bit_is_found),
         ("acknowledged_records_survive_a_power_loss", damage::acknowledged_records_survive),
+        ("what_was_synced_survives_a_power_loss", power::what_was_synced_survives_a_power_loss),
         ("changed_rules_are_named", damage::changed_rules_are_named),
+        ("stored_journals_are_read", stored::stored_journals_are_read),
+        ("a_question_outlives_a_crash", question::a_question_outlives_a_crash),
+        (
+            "a_question_takes_one_answer_of_its_own",
+            question::a_question_takes_one_answer_of_its_own,
+        ),
+        (
+            "an_answer_to_an_older_question_is_refused",
+            question::an_answer_to_an_older_question_is_refused,
+        ),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&filter)) {
         let start = std::time::Instant::now();

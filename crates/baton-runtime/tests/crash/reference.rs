@@ -163,7 +163,10 @@ impl Script {
 pub(crate) const TRESPASSER: &str = "DEV, iteration 3, sub-iteration 1";
 
 pub(crate) fn journal_of(folder: &Path) -> PathBuf {
-    folder.join("project/.baton/journal/run-0001")
+    let board = folder.join("project/.baton");
+    // A run whose first record never came to the disk has not begun, and the next has another name.
+    let last = journal::runs(&board).unwrap().pop();
+    board.join("journal").join(last.unwrap_or_else(|| "run-0001".to_owned()))
 }
 
 /// What an agent finds: every file of the project.
@@ -201,7 +204,7 @@ impl Executor for Script {
         }
         if self.trespasses(stage) {
             let order = project.join(".baton/workspace/dev/current_task.md");
-            fs::write(order, "nothing more to do\n").unwrap();
+            self.write(&order, "nothing more to do\n");
         }
         self.at(stage, "after");
         let spent =
@@ -272,7 +275,8 @@ pub(crate) fn with<T>(
 
 /// Runs to the end; answers the question; goes on after the trespass, as a person would.
 pub(crate) fn go(folder: &Path, way: &Way) -> Result<i32, drive::Error> {
-    loop {
+    // After the one trespass it is resumed once.
+    for _ in 0..3 {
         let end = with(folder, way, |drive| {
             loop {
                 match drive.run()? {
@@ -293,6 +297,8 @@ pub(crate) fn go(folder: &Path, way: &Way) -> Result<i32, drive::Error> {
             Err(error) => return Err(error),
         }
     }
+    println!("it stops again and again");
+    Ok(FAILED)
 }
 
 /// A clock that jumps: back by years, forth by years, and stands still.

@@ -207,7 +207,7 @@ pub(crate) fn killed_in_the_middle_of_a_write() {
     let points = expected.points;
     let torn = AtomicU32::new(0);
     // Only a write has a middle; other calls are passed without anything.
-    each(&chosen(points, 19), |point| {
+    each(&chosen(points, 11), |point| {
         let folder = fresh();
         let output = child(folder.path(), "tear", *point);
         torn.fetch_add(u32::from(output.status.signal() == Some(9)), Ordering::SeqCst);
@@ -245,7 +245,7 @@ pub(crate) fn a_full_disk_stops_and_loses_nothing() {
     let expected = undisturbed();
     let points = expected.points;
     let stopped = AtomicU32::new(0);
-    each(&chosen(points, 23), |point| {
+    each(&chosen(points, 29), |point| {
         let folder = fresh();
         let output = child(folder.path(), "full", *point);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -264,7 +264,7 @@ pub(crate) fn a_full_disk_stops_and_loses_nothing() {
 pub(crate) fn a_sync_that_fails_stops_the_run() {
     let expected = undisturbed();
     let points = expected.points;
-    each(&chosen(points, 31), |point| {
+    each(&chosen(points, 41), |point| {
         let folder = fresh();
         let output = child(folder.path(), "sync", *point);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
