@@ -58,14 +58,16 @@ pub(super) fn arrange(orders: &Orders) -> Result<bool, String> {
         }
     }
     if let Some(closed) = &orders.closed {
+        // One that is not put anywhere would cost milliseconds to let go.
         let temporary = closed.temporary.path();
-        let for_tmp = cloned(&temporary).map_err(said("cannot open", &temporary))?;
+        let for_tmp = closed.is_tmp.then(|| cloned(&temporary)).transpose();
+        let for_tmp = for_tmp.map_err(said("cannot open", &temporary))?;
         let dev = devices().map_err(said("cannot open the devices of", Path::new("/dev")))?;
         read_only(root, true).map_err(said("cannot make read-only", root))?;
         new_dev(&dev).map_err(said("cannot make", Path::new("/dev")))?;
         places(orders, &writable)?;
-        if closed.is_tmp {
-            put(&for_tmp, Path::new("/tmp")).map_err(said("cannot cover", Path::new("/tmp")))?;
+        if let Some(tree) = for_tmp {
+            put(&tree, Path::new("/tmp")).map_err(said("cannot cover", Path::new("/tmp")))?;
         }
     } else {
         places(orders, &writable)?;

@@ -41,7 +41,8 @@ fn serve_udp(socket: UdpSocket) -> u16 {
 
 impl Services {
     fn new(ground: &Ground) -> Services {
-        let name = format!("baton-test-{}", std::process::id());
+        let unique = ground.folder.path().file_name().unwrap().display().to_string();
+        let name = format!("baton-test-{unique}");
         let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
         let path = ground.path("elsewhere/stream");
         for listener in [UnixListener::bind_addr(&abstract_name), UnixListener::bind(path)] {
