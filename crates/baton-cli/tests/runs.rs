@@ -111,11 +111,11 @@ impl Place {
     }
 
     fn begin(&self) -> Child {
-        self.command(&["run", "Make add() safe", "--executor", "script"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        self.begin_with(&RUN)
+    }
+
+    fn begin_with(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     fn calls(&self) -> Vec<String> {
@@ -136,6 +136,8 @@ impl Place {
 }
 
 const RUN: [&str; 4] = ["run", "Make add() safe", "--executor", "script"];
+/// Where an agent could change the blackboard, if nobody looked.
+const UNCONFINED: [&str; 5] = ["run", "Make add() safe", "--executor", "script", "--no-sandbox"];
 const RESUME: [&str; 3] = ["resume", "--executor", "script"];
 
 #[test]
@@ -260,7 +262,7 @@ fn an_agent_that_touches_the_blackboard_is_stopped_and_its_change_undone() {
         let place = Place::new();
         let before = place.read("project/.baton/memory/prompts/subagent_prompt_main.md");
         place.write("play/1-DEV.sh", script);
-        let said = place.expect(&RUN, 3);
+        let said = place.expect(&UNCONFINED, 3);
         assert!(said.contains(name) && said.contains("DEV"), "{script}: {said}");
         assert!(!place.read("project/.baton/memory/dev_plan.md").contains("done"));
         assert!(place.path("project/.baton/baton.toml").exists());
@@ -282,6 +284,31 @@ fn an_agent_that_touches_the_blackboard_is_stopped_and_its_change_undone() {
     assert!(place.read(context).contains("新的目标"));
     let log = place.expect(&["log"], 0);
     assert!(log.contains("adopted: memory/global_context.md"), "{log}");
+}
+
+#[test]
+fn an_agent_finds_the_blackboard_read_only_and_leaves_nobody_behind() {
+    let place = Place::new();
+    place.write(
+        "play/1-DEV.sh",
+        "for file in .baton/memory/dev_plan.md .baton/journal/run-0001/000001.log .baton/new .baton/state/run.lock; do
+  echo evil >> $file
+done 2>> ../denied
+rm -rf .baton 2>/dev/null; mv .baton elsewhere 2>> ../denied
+env -i $(command -v setsid) sleep 7341.5 >/dev/null 2>&1 &
+sleep 0.2
+echo '// safe' >> src/lib.rs\n",
+    );
+    let said = place.expect(&RUN, 0);
+    assert!(said.contains("finished\nfiles changed: src/lib.rs\n"), "{said}");
+    let denied = place.read("denied");
+    assert_eq!(denied.matches("Read-only file system").count(), 4, "{denied}");
+    assert_eq!(denied.lines().count(), 5, "{denied}");
+    let survivors = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).replace('\0', " ").starts_with("sleep 7341.5")
+    });
+    assert_eq!(survivors.count(), 0);
 }
 
 #[test]
@@ -493,7 +520,7 @@ fn an_agent_cannot_make_baton_write_or_remove_what_is_not_the_blackboards() {
         place.write("precious/file", "mine\n");
         place.write("precious/current_task.md", "mine too\n");
         place.write("play/1-DEV.sh", script);
-        let first = place.run(&RUN);
+        let first = place.run(&UNCONFINED);
         // Some of it stops the run, some only must not work.
         fs::remove_file(place.path("play/1-DEV.sh")).unwrap();
         if first.status.code() != Some(0) {
@@ -535,23 +562,33 @@ fn a_pass_does_not_outlive_a_later_run_of_the_same_agent() {
 
 #[test]
 fn what_a_killed_run_left_alive_is_ended_before_it_goes_on() {
-    let place = Place::new();
-    place.write(
-        "play/1-DEV.sh",
-        "[ $BATON_ATTEMPT = 1 ] && { (sleep 2; echo late >> src/lib.rs) & touch ../reached; sleep 30; }\n",
-    );
-    let mut child = place.begin();
-    place.wait_for("the agent", || place.path("reached").exists());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let said = place.expect(&RESUME, 0);
+    let half = |args: &[&str]| {
+        let place = Place::new();
+        place.write(
+            "play/1-DEV.sh",
+            "[ $BATON_ATTEMPT = 1 ] && { (sleep 2; echo late >> src/lib.rs) & touch ../reached; sleep 30; }\n",
+        );
+        let mut child = place.begin_with(args);
+        place.wait_for("the agent", || place.path("reached").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        place
+    };
+    let unconfined = half(&UNCONFINED);
+    let said = unconfined.expect(&RESUME, 0);
     assert!(said.contains("processes that the interrupted stage had left were ended"), "{said}");
+    // In a sandbox they go with the run itself.
+    let confined = half(&RUN);
     std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(
-        place.read("project/src/lib.rs"),
-        "fn add() {}\n",
-        "a dead attempt wrote into a live one"
-    );
+    let said = confined.expect(&RESUME, 0);
+    assert!(!said.contains("had left were ended"), "{said}");
+    for place in [unconfined, confined] {
+        assert_eq!(
+            place.read("project/src/lib.rs"),
+            "fn add() {}\n",
+            "a dead attempt wrote into a live one"
+        );
+    }
 }
 
 #[test]

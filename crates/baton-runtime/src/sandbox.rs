@@ -11,12 +11,16 @@ mod output;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 use confine::{Orders, Report, Sheet, StandIns};
 use output::Streams;
@@ -178,9 +182,8 @@ impl Interrupt {
 
 /// Asks a process of ours to stop in good order.
 pub fn ask_to_stop(pid: i32) -> Result<(), String> {
-    let pid = rustix::process::Pid::from_raw(pid).ok_or("there is no such process")?;
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM)
-        .map_err(|error| format!("cannot signal it: {error}"))
+    let pid = Pid::from_raw(pid).ok_or("there is no such process")?;
+    kill_process(pid, Signal::TERM).map_err(|error| format!("cannot signal it: {error}"))
 }
 
 /// Under which our own program knows that it is to launch another.
@@ -324,8 +327,6 @@ fn command(program: &Program, sheet: Option<&Sheet>) -> Result<Command, Refused>
 /// Ends the launcher, unless it ended by itself, and with it the namespace; comes back when nobody is
 /// left in it.
 fn ended(child: &Child, sheet: &Sheet, lives: bool) -> Report {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
     if lives {
         let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     }
@@ -333,8 +334,7 @@ fn ended(child: &Child, sheet: &Sheet, lives: bool) -> Report {
     // The first process is gone only when all others are.
     let first = report.first.and_then(Pid::from_raw);
     if let Some(handle) = first.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
-        let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
-        let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience));
+        gone_within(&handle, PATIENCE);
     }
     report
 }
@@ -349,23 +349,34 @@ fn exit_of(status: std::process::ExitStatus) -> How {
 
 /// `None`: it ended by itself.
 fn wait(child: &mut Child, limit: Duration, start: Instant, interrupt: &Interrupt) -> Option<How> {
-    let mut pause = Duration::from_micros(200);
+    let handle = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
     loop {
         match child.try_wait() {
             Ok(Some(_)) | Err(_) => return None,
             Ok(None) if start.elapsed() >= limit => return Some(How::TimedOut),
             Ok(None) if interrupt.is_at_once() => return Some(How::Interrupted),
-            Ok(None) => std::thread::sleep(pause),
+            Ok(None) => {}
         }
-        // Short programs are noticed at once, long ones cost nothing.
-        pause = (pause * 2).min(LOOK);
+        let pause = LOOK.min(limit.saturating_sub(start.elapsed()));
+        match &handle {
+            Some(handle) => drop(gone_within(handle, pause)),
+            // A kernel without such handles.
+            None => std::thread::sleep(pause / 10),
+        }
     }
+}
+
+/// Whether a process has ended by then.
+fn gone_within(handle: &OwnedFd, time: Duration) -> bool {
+    let time =
+        Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+    poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&time)).is_ok_and(|count| count > 0)
 }
 
 /// Ends the group, and what left it: those processes still carry our mark.
 fn end_all(child: &Child, mark: &str) {
-    let group = rustix::process::Pid::from_child(child);
-    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    let group = Pid::from_child(child);
+    let _ = kill_process_group(group, Signal::KILL);
     let wanted = format!("{MARK}={mark}");
     // What is forked while we look is found at the next look.
     for _ in 0..10 {
@@ -374,7 +385,7 @@ fn end_all(child: &Child, mark: &str) {
             return;
         }
         for pid in left {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
@@ -391,25 +402,25 @@ pub fn end_left_behind(mark: &str) -> usize {
         }
         count += left.len();
         for pid in left {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     count
 }
 
-fn marked(wanted: &str, own: u32) -> Vec<rustix::process::Pid> {
+fn marked(wanted: &str, own: u32) -> Vec<Pid> {
     with_variable(|own| own == wanted.as_bytes(), own)
 }
 
-fn with_variable(is_wanted: impl Fn(&[u8]) -> bool, own: u32) -> Vec<rustix::process::Pid> {
+fn with_variable(is_wanted: impl Fn(&[u8]) -> bool, own: u32) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let is_own = u32::try_from(pid).ok() == Some(own);
         let environment = std::fs::read(entry.path().join("environ")).ok().filter(|_| !is_own)?;
         let is_marked = environment.split(|byte| *byte == 0).any(&is_wanted);
-        is_marked.then(|| rustix::process::Pid::from_raw(pid)).flatten()
+        is_marked.then(|| Pid::from_raw(pid)).flatten()
     });
     pids.collect()
 }

@@ -272,7 +272,7 @@ impl Orders {
                 (existing.map(|path| Place::Protected(Raw::of(path))).collect(), None)
             }
             Confine::Closed(closed) => {
-                let (places, orders) = closed_orders(closed, &folder, &mut standing)?;
+                let (places, orders) = closed_orders(program, closed, &folder, &mut standing)?;
                 (places, Some(orders))
             }
         };
@@ -283,6 +283,7 @@ impl Orders {
 }
 
 fn closed_orders(
+    program: &Program,
     closed: &Closed,
     folder: &Path,
     standing: &mut StandIns,
@@ -327,8 +328,9 @@ fn closed_orders(
     places.extend(pinned.into_iter().map(|path| Place::Pinned(Raw::of(path))));
     // Covering /tmp would cover what lies in it.
     let needed = closed.writable.iter().filter_map(|path| fs::canonicalize(path).ok());
-    let is_tmp =
-        !needed.chain([folder.to_owned()]).any(|path| path.starts_with("/tmp")) && !in_tmp();
+    let named = program.argv.first().map(PathBuf::from);
+    let mut needed = needed.chain(named).chain([folder.to_owned()]);
+    let is_tmp = !needed.any(|path| path.starts_with("/tmp"));
     places.extend(writable.into_iter().map(|path| Place::Writable(Raw::of(path))));
     let orders = ClosedOrders {
         temporary: Raw::of(temporary),
@@ -338,11 +340,6 @@ fn closed_orders(
         without: closed.without.clone(),
     };
     Ok((places, orders))
-}
-
-/// Whether our own program lies in /tmp: then others that are needed may, too.
-fn in_tmp() -> bool {
-    std::env::current_exe().is_ok_and(|own| own.starts_with("/tmp"))
 }
 
 /// How many programs need a stand-in that is on disk now.

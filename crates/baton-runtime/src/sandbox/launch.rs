@@ -28,7 +28,7 @@ use super::enter::{Forked, fork, unshare};
 use super::{filter, mounts};
 
 /// How often the use of processes and memory is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The exit code when there is nobody to tell what went wrong.
 const LOST: i32 = 125;
@@ -39,9 +39,12 @@ enum Failed {
     Other(String),
 }
 
-impl From<String> for Failed {
-    fn from(why: String) -> Failed {
-        Failed::Other(why)
+impl From<mounts::Broken> for Failed {
+    fn from(broken: mounts::Broken) -> Failed {
+        match broken.is_lack {
+            true => Failed::Missing(Feature::MountNamespace, broken.why),
+            false => Failed::Other(broken.why),
+        }
     }
 }
 

@@ -13,15 +13,28 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::confine::{ClosedOrders, Orders, Place};
+use super::confine::{Orders, Place};
 use super::enter::read_only;
 
 /// The devices that every program may need; none of them leads to hardware.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-fn said(what: &str, path: &Path) -> impl Fn(io::Error) -> String {
+/// What did not work.
+pub(super) struct Broken {
+    pub(super) why: String,
+    /// Whether it is the machine that does not allow it, or does not know it.
+    pub(super) is_lack: bool,
+}
+
+fn said(what: &str, path: &Path) -> impl Fn(io::Error) -> Broken {
     let text = format!("{what} {}", path.display());
-    move |error| format!("{text}: {error}")
+    move |error| Broken {
+        why: format!("{text}: {error}"),
+        is_lack: matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
+        ),
+    }
 }
 
 /// A copy of the mounts at a path, which are nowhere yet.
@@ -38,7 +51,7 @@ fn put(tree: &OwnedFd, path: &Path) -> io::Result<()> {
 }
 
 /// Everything as the orders say. Whether /proc is one of our own.
-pub(super) fn arrange(orders: &Orders) -> Result<bool, String> {
+pub(super) fn arrange(orders: &Orders) -> Result<bool, Broken> {
     let root = Path::new("/");
     let is_closed = orders.closed.is_some();
     // An open program goes on seeing what is mounted later.
@@ -58,22 +71,24 @@ pub(super) fn arrange(orders: &Orders) -> Result<bool, String> {
         }
     }
     if let Some(closed) = &orders.closed {
+        // One that is not put anywhere would cost milliseconds to let go.
         let temporary = closed.temporary.path();
-        let for_tmp = cloned(&temporary).map_err(said("cannot open", &temporary))?;
+        let for_tmp = closed.is_tmp.then(|| cloned(&temporary)).transpose();
+        let for_tmp = for_tmp.map_err(said("cannot open", &temporary))?;
         let dev = devices().map_err(said("cannot open the devices of", Path::new("/dev")))?;
         read_only(root, true).map_err(said("cannot make read-only", root))?;
         new_dev(&dev).map_err(said("cannot make", Path::new("/dev")))?;
         places(orders, &writable)?;
-        if closed.is_tmp {
-            put(&for_tmp, Path::new("/tmp")).map_err(said("cannot cover", Path::new("/tmp")))?;
+        if let Some(tree) = for_tmp {
+            put(&tree, Path::new("/tmp")).map_err(said("cannot cover", Path::new("/tmp")))?;
         }
     } else {
         places(orders, &writable)?;
     }
-    new_proc(orders.closed.as_ref())
+    new_proc(is_closed)
 }
 
-fn places(orders: &Orders, writable: &[(PathBuf, OwnedFd)]) -> Result<(), String> {
+fn places(orders: &Orders, writable: &[(PathBuf, OwnedFd)]) -> Result<(), Broken> {
     for place in &orders.places {
         let path = place.path();
         match place {
@@ -151,18 +166,13 @@ fn new_dev(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
 
 /// The processes of the namespace alone. Where a container covers parts of /proc this is not
 /// allowed; the old one shows who else runs, but neither their files nor their variables.
-fn new_proc(closed: Option<&ClosedOrders>) -> Result<bool, String> {
+fn new_proc(is_closed: bool) -> Result<bool, Broken> {
     let path = Path::new("/proc");
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     if mount("proc", path, "proc", flags, None).is_err() {
         return Ok(false);
     }
-    if let Some(closed) = closed {
-        // From Linux 6.14 on a namespace has its own; 300 numbers are never given out again. For
-        // root, whom the kernel counts no processes for, nothing else would stop a flood at once.
-        let most = closed.limits.processes.saturating_add(301);
-        #[expect(clippy::disallowed_methods, reason = "no file of a disk")]
-        let _ = fs::write("/proc/sys/kernel/pid_max", most.to_string());
+    if is_closed {
         // As root it could set up the machine by writing here.
         read_only(path, false).map_err(said("cannot make read-only", path))?;
     }

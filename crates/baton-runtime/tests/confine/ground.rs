@@ -17,7 +17,11 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(crate) fn new() -> Ground {
-        let ground = Ground { folder: TempDir::new().unwrap() };
+        Ground::inside(&std::env::temp_dir())
+    }
+
+    pub(crate) fn inside(folder: &Path) -> Ground {
+        let ground = Ground { folder: TempDir::new_in(folder).unwrap() };
         for name in ["project/src", "home", "temporary", "elsewhere"] {
             fs::create_dir_all(ground.path(name)).unwrap();
         }

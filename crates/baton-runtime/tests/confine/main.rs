@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 #![expect(clippy::print_stdout, reason = "what was tried is worth seeing")]
 
+mod attack;
 mod files;
 mod ground;
 mod missing;
@@ -26,7 +27,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 14] = [
+    let tests: [(&str, fn()); 16] = [
         ("what_is_missing_is_said_and_nothing_runs", missing::refused),
         ("what_cannot_be_protected_is_refused", missing::unprotectable),
         ("no_process_survives", processes::no_process_survives),
@@ -41,9 +42,11 @@ fn main() {
         ("nothing_is_reached_without_the_network", network::unreachable),
         ("with_the_network_only_the_internet_is_reached", network::reachable),
         ("ordinary_programs_work", programs::ordinary),
+        ("a_program_has_its_own_tmp", programs::private_tmp),
+        ("the_cost", programs::cost),
     ];
     let (mut ran, mut failed) = (0, Vec::new());
-    for (name, test) in tests.into_iter().chain([("the_cost", programs::cost as fn())]) {
+    for (name, test) in tests {
         if !name.contains(&filter) {
             continue;
         }

@@ -41,7 +41,8 @@ fn serve_udp(socket: UdpSocket) -> u16 {
 
 impl Services {
     fn new(ground: &Ground) -> Services {
-        let name = format!("baton-test-{}", std::process::id());
+        let unique = ground.folder.path().file_name().unwrap().display().to_string();
+        let name = format!("baton-test-{unique}");
         let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
         let path = ground.path("elsewhere/stream");
         for listener in [UnixListener::bind_addr(&abstract_name), UnixListener::bind(path)] {
@@ -154,6 +155,13 @@ pub(crate) fn unreachable() {
         "  {works_outside} tries that work outside, none inside; not even outside: {impossible:?}"
     );
     assert!(works_outside >= 20, "{impossible:?}");
+    // Each wall by itself: the filter stands in front of this one.
+    let look = "for name in user mnt pid ipc net; do readlink /proc/self/ns/$name; done; grep -c : /proc/net/dev";
+    let (outside, inside) =
+        (ground.shell(look, Confine::Off), ground.shell(look, ground.confine()));
+    let same: Vec<&str> =
+        outside.lines().take(5).filter(|line| inside.lines().any(|own| own == *line)).collect();
+    assert!(same.is_empty() && inside.ends_with("\n1\n"), "{same:?}: {inside}");
     let (how, said) = ground.probe(&["pair"], ground.confine());
     assert_eq!(how, How::Exit(0), "a pair of stream sockets: {said}");
 }

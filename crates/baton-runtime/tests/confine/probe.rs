@@ -6,15 +6,14 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::FromRawFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 pub(crate) fn probe(words: &[String]) -> i32 {
     let word = |index: usize| words.get(index).map_or("", String::as_str);
     match word(0) {
-        "attack" => return attack(Path::new(word(1)), Path::new(word(2))),
+        "attack" => return crate::attack::attack(Path::new(word(1)), Path::new(word(2))),
         "daemon" => return daemon(),
         "bomb" => return bomb(),
         "hog" => return hog(word(1).parse().unwrap()),
@@ -39,7 +38,7 @@ fn checked(result: i64) -> io::Result<i64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-fn call(number: i64, arguments: [i64; 5]) -> io::Result<i64> {
+pub(crate) fn call(number: i64, arguments: [i64; 5]) -> io::Result<i64> {
     let [a, b, c, d, e] = arguments;
     // SAFETY: pointers among the arguments point to what lives longer than the call, or nowhere.
     checked(unsafe { libc::syscall(number, a, b, c, d, e) })
@@ -254,123 +253,6 @@ fn disk() -> io::Result<String> {
         .filter(|path| fs::exists(path).unwrap_or(false))
         .min()
         .ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-/// Everything that could change what a path holds, from a folder that may be written.
-fn attack(path: &Path, scratch: &Path) -> i32 {
-    let spare = |name: &str| scratch.join(format!("spare-{name}"));
-    let made = |name: &str| -> io::Result<PathBuf> {
-        fs::write(spare(name), "evil")?;
-        Ok(spare(name))
-    };
-    let there = path.symlink_metadata().is_ok();
-    let parent = path.parent().unwrap();
-    let c = |path: &Path| std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-    let tries: Vec<(&str, Box<dyn Fn() -> io::Result<()> + '_>)> = vec![
-        ("chmod", Box::new(|| fs::set_permissions(path, fs::Permissions::from_mode(0o777)))),
-        (
-            "touch",
-            Box::new(|| fs::File::open(path)?.set_modified(std::time::SystemTime::UNIX_EPOCH)),
-        ),
-        ("hard link out", Box::new(|| fs::hard_link(path, spare("link")))),
-        (
-            "attribute",
-            Box::new(|| {
-                let (path, name) = (c(path), c"user.evil");
-                call(
-                    libc::SYS_setxattr,
-                    [path.as_ptr() as i64, name.as_ptr() as i64, name.as_ptr() as i64, 4, 0],
-                )
-                .map(drop)
-            }),
-        ),
-        (
-            "exchange",
-            Box::new(|| {
-                let (from, to) = (c(&made("exchange")?), c(path));
-                call(libc::SYS_renameat2, [-100, from.as_ptr() as i64, -100, to.as_ptr() as i64, 2])
-                    .map(drop)
-            }),
-        ),
-        ("append", Box::new(|| fs::OpenOptions::new().append(true).open(path)?.write_all(b"evil"))),
-        (
-            "truncate",
-            Box::new(|| fs::OpenOptions::new().write(true).truncate(true).open(path).map(drop)),
-        ),
-        ("write", Box::new(|| fs::write(path, "evil"))),
-        ("make a folder", Box::new(|| fs::create_dir(path))),
-        (
-            "make its folders",
-            Box::new(|| {
-                if parent.exists() {
-                    return Err(io::ErrorKind::AlreadyExists.into());
-                }
-                fs::create_dir_all(parent)
-            }),
-        ),
-        ("create", Box::new(|| fs::File::create_new(path).map(drop))),
-        ("inside", Box::new(|| fs::write(path.join("evil"), "evil"))),
-        ("link to", Box::new(|| symlink("/evil", path))),
-        ("hard link over", Box::new(|| fs::hard_link(made("hard")?, path))),
-        (
-            "fifo",
-            Box::new(|| {
-                call(
-                    libc::SYS_mknodat,
-                    [-100, c(path).as_ptr() as i64, i64::from(libc::S_IFIFO), 0, 0],
-                )
-                .map(drop)
-            }),
-        ),
-        ("rename over", Box::new(|| fs::rename(made("over")?, path))),
-        (
-            "rename a folder over",
-            Box::new(|| {
-                let _ = fs::create_dir(spare("folder"));
-                fs::rename(spare("folder"), path)
-            }),
-        ),
-        ("rename away", Box::new(|| fs::rename(path, spare("away")))),
-        (
-            "swap its folder",
-            Box::new(|| {
-                if !parent.exists() || path.ends_with(".baton") || path.ends_with(".git") {
-                    return Err(io::ErrorKind::NotFound.into());
-                }
-                fs::rename(parent, spare("parent"))
-            }),
-        ),
-        (
-            "swap the folder of its folder",
-            Box::new(|| {
-                let top = parent.parent().unwrap();
-                if !parent.exists()
-                    || parent.ends_with(".baton")
-                    || parent.ends_with(".git")
-                    || parent.ends_with("home")
-                {
-                    return Err(io::ErrorKind::NotFound.into());
-                }
-                fs::rename(top, spare("top"))
-            }),
-        ),
-        ("unlink", Box::new(|| fs::remove_file(path))),
-        ("remove", Box::new(|| fs::remove_dir_all(path))),
-        (
-            "unmount",
-            Box::new(|| call(libc::SYS_umount2, [c(path).as_ptr() as i64, 2, 0, 0, 0]).map(drop)),
-        ),
-    ];
-    for (name, attempt) in tries {
-        match attempt() {
-            Ok(()) => println!("succeeded: {name} ({there})"),
-            Err(error) => println!("denied: {name}: {error}"),
-        }
-    }
-    for name in ["link", "exchange", "hard", "over", "away", "folder", "parent", "top"] {
-        let _ = fs::remove_file(spare(name)).or_else(|_| fs::remove_dir_all(spare(name)));
-    }
-    0
 }
 
 /// Leaves its parent, its session and everything that it had open.

@@ -64,7 +64,7 @@ pub(crate) fn no_process_survives() {
     }
     // The control: without a namespace one of them does survive, and is found by this very look.
     let ground = Ground::new();
-    let script = "env -i $(command -v setsid) sleep 7333.1 >/dev/null 2>&1 & echo done";
+    let script = "env -i $(command -v setsid) sleep 7333.1 >/dev/null 2>&1 & sleep 0.2; echo done";
     let mut program = ground.program(&["sh", "-c", script], Confine::Off);
     program.limit = LIMIT;
     run(&program);
