@@ -408,8 +408,14 @@ fn of_test_programs() -> Vec<Told> {
         each(150, |n| format!("tests/test_error.py::test_failed_{n} PASSED [ {}%]", n / 2));
     let jest = each(90, |n| format!("    ✓ shows the error {n} (2 ms)"));
     let go = each(90, |n| format!("ok  \texample.com/errors/p{n}\t0.003s"));
+    let maven = each(90, |n| format!("Tests run: {n}, Failures: 0, Errors: 0, Skipped: 0"));
     let after = names();
     vec![
+        Told {
+            name: "maven",
+            output: format!("{maven}Tests run: 9, Failures: 1, Errors: 0\n{maven}"),
+            must: &["Tests run: 9, Failures: 1, Errors: 0"],
+        },
         Told {
             name: "pytest",
             output: format!(
