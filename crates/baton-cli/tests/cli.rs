@@ -1088,3 +1088,121 @@ fn output_that_nobody_reads_is_no_crash() {
     let output = child.wait_with_output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// An envelope with more of everything than history keeps.
+fn large_envelope(data: &str) -> String {
+    format!(
+        r#"{{"status":"success","data":{data},"text":"glance","stats":{{"ms":1}},"context":{{"cwd":"."}}}}"#
+    )
+}
+
+#[test]
+fn debug_compress_prints_what_history_keeps() {
+    let place = Place::new();
+    let paths: Vec<String> = (0..40).map(|n| format!("\"src/模块/{n}.rs\"")).collect();
+    let data =
+        format!(r#"{{"pattern":"**","hits":40,"paths":[{}],"truncated":true}}"#, paths.join(","));
+    let input = large_envelope(&data);
+    let answer = place.run_with_input(&["debug", "compress", "--tool", "Glob"], &input);
+    assert_eq!(answer.code, 0, "{}", answer.errors);
+    assert!(answer.out.len() < input.len() && answer.out.ends_with("}\n"));
+    let kept: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(kept["data"]["paths"].as_array().unwrap().len(), 10);
+    assert_eq!(kept["data"]["truncated"], true);
+    assert_eq!(kept["omitted"], "paths: and 30 more; Recall o1 has it whole");
+    assert!(["text", "stats", "context"].iter().all(|gone| kept.get(gone).is_none()));
+    // What was kept goes through unchanged, whatever tool is named.
+    let again = place.run_with_input(&["debug", "compress", "--tool", "Grep"], &answer.out);
+    assert_eq!(again.out, answer.out);
+    let args = ["debug", "compress", "--tool", "glob", "--id", "o17", "--json"];
+    let json: serde_json::Value =
+        serde_json::from_str(&place.run_with_input(&args, &input).out).unwrap();
+    assert_eq!(json["ok"], true);
+    assert_eq!(json["compressed"]["observation"], "o17");
+    assert!(json["bytes"]["kept"].as_u64() < json["bytes"]["whole"].as_u64());
+    // Terminal escapes and bidi marks stay in the JSON and do not reach the terminal.
+    let hostile = large_envelope(r#"{"file":"a\u001b[31m\u202e\u200b\u007f\udb40\udc01"}"#);
+    let answer = place.run_with_input(&["debug", "compress", "--tool", "Edit"], &hostile);
+    assert!(answer.out.is_ascii() && !answer.out.contains('\u{1b}'), "{}", answer.out);
+    let kept: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(kept["data"]["file"], "a\u{1b}[31m\u{202e}\u{200b}\u{7f}\u{e0001}");
+}
+
+#[test]
+fn debug_compress_explains_what_is_no_envelope() {
+    let place = Place::new();
+    let compress = |input: &str| {
+        let answer = place.run_with_input(&["debug", "compress", "--tool", "LS"], input);
+        assert_eq!(answer.out, "");
+        format!("exit {}\n{}", answer.code, answer.errors)
+    };
+    insta::assert_snapshot!(compress("{\"status\": \"sucess\",\n \"data\": {}}"), @r#"
+    exit 3
+    envelope:1:12: error: status: `sucess` is not known here
+        1 | {"status": "sucess",
+          |            ^
+        expected one of `success`, `partial`, `error`
+        did you mean `success`?
+    error: envelope has 1 problem
+      an envelope is {"status": "success|partial|error", "data": {…}}; `baton debug compress --help` shows it whole
+    "#);
+    insta::assert_snapshot!(compress("{\"status\": \"success\",\n \"data\": [\"a\"]}"), @r#"
+    exit 3
+    envelope:2:10: error: data: a list does not fit here
+        2 |  "data": ["a"]}
+          |          ^^^^^
+        expected an object
+    error: envelope has 1 problem
+      an envelope is {"status": "success|partial|error", "data": {…}}; `baton debug compress --help` shows it whole
+    "#);
+    assert!(compress("").starts_with("exit 3\n"));
+    assert!(compress(&"[".repeat(100_000)).starts_with("exit 3\n"));
+    let mut command = place.command(&["debug", "compress", "--tool", "LS"]);
+    command.stdin(Stdio::from(
+        fs::File::open(place.write("latin", b"{\"status\": \"\xff\"}")).unwrap(),
+    ));
+    assert_eq!(answer(command, "").code, 3);
+    for usage in [
+        &["debug"][..],
+        &["debug", "compress"],
+        &["debug", "compress", "--tool", "LS", "--id", "17"],
+        &["debug", "mentions", "--root", "nowhere"],
+    ] {
+        assert_eq!(place.run(usage).code, 2, "{usage:?}");
+    }
+}
+
+#[test]
+fn debug_mentions_reminds_of_files_that_are_there() {
+    let place = Place::new();
+    for name in ["src/utils/auth.ts", "my notes.md", "文档.md", "a", "b", "c", "d"] {
+        place.write(name, "secret content");
+    }
+    place.write("outside/secret.md", "x");
+    std::os::unix::fs::symlink(place.path("outside/secret.md"), place.path("src/link.md")).unwrap();
+    let message = "Look at @src/utils/auth.ts. Not @gone.rs, @src, @/etc/passwd or me@a.\n";
+    insta::assert_snapshot!(place.run_with_input(&["debug", "mentions"], message).out, @"
+    Look at @src/utils/auth.ts. Not @gone.rs, @src, @/etc/passwd or me@a.
+
+    <system-reminder>
+    The user mentioned @src/utils/auth.ts.
+    You MUST read this file with the Read tool before answering.
+    </system-reminder>
+    ");
+    let all = "@\"my notes.md\" @\"文档.md\" @a @b @c @d @src/utils/auth.ts @./a";
+    let json = place.run_with_input(&["debug", "mentions", "--json"], all);
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json["mentions"], serde_json::json!(["my notes.md", "文档.md", "a", "b", "c"]));
+    assert_eq!(json["more"], 2);
+    let whole = json["message"].as_str().unwrap();
+    assert!(whole.starts_with(all) && whole.ends_with("</system-reminder>\n(and 2 more…)\n"));
+    assert!(!whole.contains("secret content"));
+    // Under another root other files are there; a link that leads out of it is none of its files.
+    let under = |root: &str| {
+        let args = ["debug", "mentions", "--root", root];
+        place.run_with_input(&args, "@utils/auth.ts @link.md @../a").out
+    };
+    assert_eq!(under("src").matches("The user mentioned @").count(), 1);
+    assert!(under("src").contains("mentioned @utils/auth.ts."));
+    assert_eq!(under("."), "@utils/auth.ts @link.md @../a");
+}

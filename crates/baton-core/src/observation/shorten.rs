@@ -19,7 +19,7 @@ const SOURCE: usize = 100_000;
 /// What the entries of a list may take together; far more than ordinary ones do.
 const LIST: usize = 10_000;
 /// What a row may take. The largest of our own, Bash, keeps 50 lines.
-const ROW: usize = 12_000;
+const ROW: usize = 20_000;
 /// Any other field, in characters of JSON: whole up to here.
 const WHOLE: usize = 4_000;
 /// All such fields together.
@@ -125,11 +125,9 @@ impl Shortener {
         if self.row_room == 0 {
             return Some(self.other(key, value));
         }
-        let short = self.by_row(key, value).map(|short| {
-            self.row_room = self.row_room.saturating_sub(measure(&short));
-            short
-        });
-        Some(short.unwrap_or_else(|| self.other(key, value)))
+        let Some(short) = self.by_row(key, value) else { return Some(self.other(key, value)) };
+        self.row_room = self.row_room.saturating_sub(measure(&short));
+        Some(short)
     }
 
     /// As the table has it; none, where it has nothing for such a value.

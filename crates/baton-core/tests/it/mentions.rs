@@ -109,7 +109,7 @@ fn a_message_full_of_marks_is_read_in_linear_time() {
 proptest! {
     /// Whatever a message holds: the message stays, the paths stay inside, nothing comes twice.
     #[test]
-    fn any_message_keeps_its_text(message in "(?s)[@\"a-c./ \\n文é]{0,60}|.{0,60}") {
+    fn any_message_keeps_its_text(message in "(?s)(@|@|\\.\\./|\\./|a|/|\"| |文|\n){0,30}|.{0,60}") {
         let mentions = mention::find(&message, |_| true);
         let whole = mentions.appended(&message);
         prop_assert!(whole.starts_with(&message));
