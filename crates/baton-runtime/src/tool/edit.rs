@@ -146,10 +146,7 @@ fn current(shop: &Workshop, path: &str) -> Result<(String, String, Mtime), Refus
 
 fn changed_since(file: &str) -> Refusal {
     let file = text::shown(file, 200);
-    refused(
-        "CHANGED",
-        format!("`{file}` was changed by somebody else since you read it; read it again"),
-    )
+    refused("CHANGED", format!("`{file}` was changed since you read it; read it again"))
 }
 
 fn replaced(before: &str, edit: &Replacement) -> Result<String, (&'static str, String)> {

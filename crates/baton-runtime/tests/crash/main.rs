@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "what was swept is worth seeing")]
 
 mod acts;
+mod agent;
 mod damage;
 mod power;
 mod question;
@@ -15,6 +16,7 @@ mod stored;
 mod sweep;
 
 fn main() {
+    baton_runtime::sandbox::launch_if_asked();
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|word| word == "child") {
         std::process::exit(reference::child(&args[1..]));
@@ -29,9 +31,13 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 22] = [
+    let tests: [(&str, fn()); 23] = [
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
+        (
+            "killed_at_every_point_with_an_agent_in_the_run",
+            agent::killed_at_every_point_with_an_agent,
+        ),
         ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
         ("killed_again_while_it_resumes", sweep::killed_again_while_it_resumes),
         ("a_full_disk_stops_and_loses_nothing", sweep::a_full_disk_stops_and_loses_nothing),

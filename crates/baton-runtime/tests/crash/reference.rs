@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use baton_core::event::{Event, Limits, Spent, StageId, StageResult, Stop};
-use baton_core::id::{Timestamp, Tokens};
+use baton_core::id::{AgentName, Timestamp, Tokens};
 use baton_core::workflow::Phase;
 use baton_runtime::board::{Board, NewBoard};
 use baton_runtime::drive::{self, Around, Control, Drive, End, Notice};
@@ -222,12 +222,14 @@ pub(crate) struct Way {
     /// Says how many points were passed at each event.
     pub(crate) tells: bool,
     pub(crate) wrote: fn(&Path, &[u8]),
+    /// Whether one of the agents is the built-in one.
+    pub(crate) has_agent: bool,
 }
 
 impl Way {
     pub(crate) fn of(disk: Disk) -> Way {
         let clock = || Timestamp(1_800_000_000);
-        Way { disk, clock, waits: false, tells: false, wrote: |_, _| {} }
+        Way { disk, clock, waits: false, tells: false, wrote: |_, _| {}, has_agent: false }
     }
 }
 
@@ -241,6 +243,10 @@ pub(crate) fn with<T>(
     let environment = Environment::of(&[]);
     let script = Script { folder: folder.to_owned(), wrote: way.wrote };
     let mut executors = Executors::new(Box::new(script));
+    if way.has_agent {
+        let fixer = AgentName::new("DEV").unwrap();
+        executors = executors.with(fixer, Box::new(crate::agent::executor()));
+    }
     let (tells, disk) = (way.tells, way.disk.clone());
     let around = Around {
         board: &board,
@@ -312,7 +318,10 @@ fn jumping() -> Timestamp {
 pub(crate) fn child(args: &[String]) -> i32 {
     let folder = PathBuf::from(&args[0]);
     let number: u64 = args.get(2).map_or(0, |text| text.parse().unwrap());
-    let disk = match args.get(1).map_or("none", String::as_str) {
+    let word = args.get(1).map_or("none", String::as_str);
+    let has_agent = word.starts_with("agent-");
+    let word = word.strip_prefix("agent-").unwrap_or(word);
+    let disk = match word {
         "kill" => Disk::with_fault(Fault::Kill { at: number }),
         "tear" => Disk::with_fault(Fault::Tear { at: number }),
         "full" => Disk::with_fault(Fault::Fail { at: number, errno: 28 }),
@@ -320,8 +329,8 @@ pub(crate) fn child(args: &[String]) -> i32 {
         "count" | "tell" => Disk::with_fault(Fault::None),
         _ => Disk::default(),
     };
-    let word = args.get(1).map_or("none", String::as_str);
     let mut way = Way::of(disk.clone());
+    way.has_agent = has_agent;
     (way.waits, way.tells) = (word == "wait", word == "tell");
     if word == "clock" {
         way.clock = jumping;

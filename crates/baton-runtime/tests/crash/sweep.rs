@@ -98,7 +98,7 @@ pub(crate) fn undisturbed() -> &'static Undisturbed {
 }
 
 /// The points to look at: all of them, or a part.
-fn chosen(points: u64, stride: u64) -> Vec<u64> {
+pub(crate) fn chosen(points: u64, stride: u64) -> Vec<u64> {
     let stride = if is_whole() { 1 } else { stride };
     (0..points).step_by(usize::try_from(stride).unwrap()).collect()
 }
