@@ -18,6 +18,7 @@ mod prompts;
 mod round_trips;
 mod summaries;
 mod tidy;
+mod turns;
 mod windows;
 mod workflows;
 
