@@ -26,7 +26,7 @@ fn asked_and_answered(folder: &Path) -> (Vec<u64>, Vec<u64>) {
     (asked.map(|record| record.seq).collect(), answered.collect())
 }
 
-/// The points around the question: from the decision that asks to the entry behind the answer.
+/// The points around the question: from the stage that asks to the one behind the answer.
 fn points_around() -> Vec<u64> {
     let folder = fresh();
     let output = child(folder.path(), "tell", 0);
@@ -39,7 +39,7 @@ fn points_around() -> Vec<u64> {
     let asked = events.iter().position(|(name, _)| *name == "asked").unwrap();
     let answered = events.iter().position(|(name, _)| *name == "answered").unwrap();
     assert!(asked < answered, "{said}");
-    (events[asked - 2].1..events[answered + 1].1).collect()
+    (events[asked - 3].1..events[answered + 3].1).collect()
 }
 
 pub(crate) fn a_question_outlives_a_crash() {

@@ -120,6 +120,16 @@ fn everything(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
+/// The lock of the run, and that of a sub-loop where one goes on.
+fn locks(folder: &Path) -> Vec<PathBuf> {
+    let state = fs::read_dir(folder.join("project/.baton/state")).unwrap();
+    let paths = state.map(|entry| entry.unwrap().path());
+    let locks: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|own| own == "lock")).collect();
+    assert!(!locks.is_empty());
+    locks
+}
+
 pub(crate) fn a_woken_zombie_writes_nothing() {
     for place in PLACES {
         for (way, is_gone_on_with) in
@@ -128,10 +138,11 @@ pub(crate) fn a_woken_zombie_writes_nothing() {
             let what = format!("{way} in {place}, gone on with: {is_gone_on_with}");
             let folder = fresh();
             let sleeper = Sleeper::of(folder.path(), place);
-            let lock = folder.path().join("project/.baton/state/run.lock");
-            fs::remove_file(&lock).unwrap();
-            if way == "replaced" {
-                fs::write(&lock, "process 1, run run-0001\n").unwrap();
+            for lock in locks(folder.path()) {
+                fs::remove_file(&lock).unwrap();
+                if way == "replaced" {
+                    fs::write(&lock, "process 1, run run-0001\n").unwrap();
+                }
             }
             if is_gone_on_with {
                 let other = child(folder.path(), "none", 0);
