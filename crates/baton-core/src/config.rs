@@ -261,6 +261,7 @@ impl Config {
             ),
             ("limits.iterations", u64::from(config.limits.iterations), 1, 1_000_000),
             ("limits.stage_minutes", u64::from(config.limits.stage_minutes), 1, 10_080),
+            ("agent.steps", u64::from(config.agent.steps), 1, 10_000),
         ];
         let problems: Vec<Problem> = ranges
             .into_iter()
