@@ -30,6 +30,15 @@ fn looked_at_then_opened(project: &Path) -> Option<String> {
     Some(said)
 }
 
+/// Ends the swapping, also when a test fails.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn nothing_escapes_while_a_folder_is_swapped() {
     let ground = Ground::new();
@@ -46,6 +55,7 @@ fn nothing_escapes_while_a_folder_is_swapped() {
     let swaps = std::thread::scope(|scope| {
         let folder =
             scope.spawn(|| swapping(&project.join("swap"), &project.join("swapped"), &stop));
+        let stops = Stops(&stop);
         let file = scope.spawn(|| swapping(&project.join("name"), &project.join("named"), &stop));
         for number in 0..tries {
             let said = match number % 100 {
@@ -83,7 +93,7 @@ fn nothing_escapes_while_a_folder_is_swapped() {
             };
             assert!(!said.contains(CONTENT) && !said.contains(NAME), "try {number}: {said}");
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         folder.join().unwrap() + file.join().unwrap()
     });
     assert!(ground.others() == before, "something outside was changed");
