@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 fn print(reply: &Reply, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&reply.json)?)?;
+        writeln!(out, "{}", reply::plain_json(&serde_json::to_string_pretty(&reply.json)?))?;
     } else {
         // Titles, paths and texts of a blackboard may hold terminal escapes.
         out.write_all(text::escaped(&reply.text).as_bytes())?;

@@ -9,6 +9,8 @@ use baton_core::{text, view};
 use baton_runtime::drive::Notice;
 use baton_runtime::executor::Told;
 
+use crate::reply::plain_json;
+
 pub(crate) struct Progress {
     json: bool,
     is_terminal: bool,
@@ -34,11 +36,8 @@ impl Progress {
         match notice {
             Notice::Event(record, _) if self.json => {
                 // Whoever reads may have read enough.
-                let _ = writeln!(
-                    std::io::stdout(),
-                    "{}",
-                    serde_json::to_string(record).unwrap_or_default()
-                );
+                let line = serde_json::to_string(record).unwrap_or_default();
+                let _ = writeln!(std::io::stdout(), "{}", plain_json(&line));
             }
             Notice::Event(record, _) => {
                 self.clear();

@@ -181,6 +181,22 @@ fn excerpt(problem: &Problem, source: Option<&str>) -> Option<String> {
     Some(format!("\n    {number} | {shown}\n    {gutter} | {indent}{mark}"))
 }
 
+/// The same JSON with every character escaped that a terminal could take for an order: outside of
+/// strings there are none.
+pub(crate) fn plain_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || !(c.is_control() || text::is_invisible(c)) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out
+}
+
 /// Rows in columns, the widths counted as the terminal shows them.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -60,7 +60,13 @@ impl Approvals {
     }
 }
 
-/// Exactly what will be done: every character that could hide something is written out.
+/// Columns of a value's line: what a terminal would wrap could begin like a line of ours.
+const WIDTH: usize = 60;
+/// A question of more lines says how many there are: its beginning may have left the screen.
+const MANY: usize = 20;
+
+/// Exactly what will be done. Different calls give different questions: whatever cannot be seen as
+/// itself is written by its number, `⟨1b⟩`, and so is that mark.
 pub fn question(call: &ToolCall, leaves: bool) -> String {
     let mut out = match leaves {
         true => format!("{}, OUTSIDE of the confinement:", call.name),
@@ -71,11 +77,41 @@ pub fn question(call: &ToolCall, leaves: bool) -> String {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        out.push_str(&format!("\n  {}: ", text::escaped(name)));
+        out.push_str(&format!("\n  {}: ", text::shown(name, 40)));
         // A line of its own for each line: none can pass for one of ours.
-        let lines: Vec<String> =
-            value.split('\n').map(|line| text::escaped(line).replace('\t', "\\t")).collect();
+        let lines: Vec<String> = value.split('\n').map(exact_line).collect();
         out.push_str(&lines.join("\n    | "));
+    }
+    let count = out.lines().count() + 1;
+    if count > MANY {
+        out.push_str(&format!("\n  ({count} lines with this one)"));
+    }
+    out
+}
+
+fn exact_line(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut column = 0;
+    let mut rest = line.chars().peekable();
+    while let Some(c) = rest.next() {
+        let is_seen = match c {
+            // At the end of a line nobody sees it.
+            ' ' => rest.peek().is_some(),
+            '⟨' | '⟩' => false,
+            c => !(c.is_control() || c.is_whitespace() || text::is_invisible(c)),
+        };
+        let shown = if is_seen { c.to_string() } else { format!("⟨{:x}⟩", u32::from(c)) };
+        let width: usize = shown.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+        if column > 0 && column + width > WIDTH {
+            if out.ends_with(' ') {
+                out.pop();
+                out.push_str("⟨20⟩");
+            }
+            out.push_str("\n    … ");
+            column = 0;
+        }
+        out.push_str(&shown);
+        column += width;
     }
     out
 }

@@ -34,6 +34,8 @@ const PACK_LABEL: &str = "the pack's ";
 pub enum Error {
     #[error("there is no blackboard at {}: it has no `memory` folder with a plan, a history, a policy or prompts", .0.display())]
     NotABoard(PathBuf),
+    #[error("{} is a link: it could lead anywhere, and a blackboard has none", .0.display())]
+    Link(PathBuf),
     #[error("{} is already a blackboard (`baton pack use` switches its pack)", .0.display())]
     Exists(PathBuf),
     #[error("{} exists and is not an empty folder", .0.display())]
@@ -102,10 +104,34 @@ fn is_board(path: &Path) -> bool {
         .any(|name| memory.join(name).exists())
 }
 
+/// What is written through a link is somebody else's file, and what is read through it goes to a
+/// model.
+fn link_in(folder: &Path, depth: usize) -> Option<PathBuf> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_symlink() {
+            return Some(entry.path());
+        }
+        // Of these there are thousands; they are written by names that nobody foresees.
+        let is_content = entry.file_name() == "objects";
+        if kind.is_dir()
+            && depth > 1
+            && !is_content
+            && let Some(link) = link_in(&entry.path(), depth - 1)
+        {
+            return Some(link);
+        }
+    }
+    None
+}
+
 impl Board {
     pub fn open(root: &Path, environment: &Environment) -> Result<Board, Error> {
         if !is_board(root) {
             return Err(Error::NotABoard(root.to_owned()));
+        }
+        if let Some(link) = link_in(root, 3) {
+            return Err(Error::Link(link));
         }
         let config_file = root.join(CONFIG_FILE);
         let (config, mut warnings) = load::config(environment, Some(&config_file))?;

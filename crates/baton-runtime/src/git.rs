@@ -22,6 +22,10 @@ pub fn exclude(board: &Path) -> Result<Option<PathBuf>, Error> {
     };
     let Some(inside) = board.strip_prefix(top).ok().and_then(Path::to_str) else { return Ok(None) };
     let file = git.join("info/exclude");
+    // A project may have a link there: what it leads to is not ours to write.
+    if file.is_symlink() || git.join("info").is_symlink() {
+        return Ok(None);
+    }
     let line = format!("/{}/", escaped(inside));
     let old = match load::text(&file, load::SMALL) {
         Ok(text) => text,

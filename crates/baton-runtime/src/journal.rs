@@ -95,7 +95,8 @@ fn encoded(line: &Line) -> Vec<u8> {
 impl Journal {
     /// Begins the journal of a new run.
     pub fn create(folder: &Path, disk: Disk) -> Result<Journal, Error> {
-        disk.make_folder(folder)?;
+        // What agents said is nobody else's business.
+        disk.make_private(folder)?;
         let path = segment_path(folder, 1);
         if path.symlink_metadata().is_ok_and(|metadata| metadata.len() > 0) {
             return Err(Error::Exists(folder.to_owned()));

@@ -195,6 +195,13 @@ impl Environment {
         Some(folder.join("baton").join("baton.toml"))
     }
 
+    /// Where conversations are kept.
+    pub fn state_folder(&self) -> Option<PathBuf> {
+        let state = self.path("XDG_STATE_HOME").filter(|path| path.is_absolute());
+        let state = state.or_else(|| Some(self.path("HOME")?.join(".local/state")))?;
+        Some(state.join("baton"))
+    }
+
     /// Whether a program of this name is on the PATH.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         let path = self.variables.get(std::ffi::OsStr::new("PATH"))?;

@@ -80,6 +80,8 @@ impl Snapshots {
 
     /// Keeps the project as it is now; its name is made of its content.
     pub fn take(&mut self) -> Result<String, Error> {
+        // Whoever may not read a file of the project may not read it here.
+        self.disk.make_private(&self.board.join(FOLDER))?;
         let (manifest, looks) = self.look()?;
         let text = serde_json::to_string(&manifest.files).unwrap_or_default();
         let id = blake3::hash(text.as_bytes()).to_hex()[..32].to_owned();

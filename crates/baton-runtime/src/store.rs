@@ -4,13 +4,17 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// As any program makes a file; the umask takes away from it.
+/// As any program makes a file or a folder; the umask takes away from it.
 const NEW_FILE: u32 = 0o666;
+const NEW_FOLDER: u32 = 0o777;
+/// What is its owner's alone. All that is made in such a folder is so, too.
+const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_FOLDER: u32 = 0o700;
 
 /// The file that changes places with the one that is written.
 const SPARE: &str = ".baton-spare";
@@ -181,11 +185,12 @@ impl Disk {
         temporary: &Path,
     ) -> Result<(), Error> {
         let folder = folder_of(path);
+        let mode = if is_private(folder) { PRIVATE_FILE } else { NEW_FILE };
         let mut file = self
             .change(false, || {
                 tempfile::Builder::new()
                     .prefix(TEMPORARY)
-                    .permissions(fs::Permissions::from_mode(NEW_FILE))
+                    .permissions(fs::Permissions::from_mode(mode))
                     .tempfile_in(temporary)
             })
             .map_err(failed("write", path))?;
@@ -295,9 +300,31 @@ impl Disk {
         if folder.is_dir() {
             return Ok(());
         }
-        // One by one: a folder whose parent is not synced is lost with the power, and all in it.
-        self.make_folder(folder_of(folder))?;
-        self.change(false, || fs::create_dir_all(folder)).map_err(failed("create", folder))?;
+        let above = folder.ancestors().find(|own| own.is_dir());
+        let mode = if above.is_some_and(is_private) { PRIVATE_FOLDER } else { NEW_FOLDER };
+        self.made(folder, mode)
+    }
+
+    /// As `make_folder`, for what is nobody else's to read.
+    pub fn make_private(&self, folder: &Path) -> Result<(), Error> {
+        if !folder.is_dir() {
+            return self.made(folder, PRIVATE_FOLDER);
+        }
+        match is_private(folder) {
+            true => Ok(()),
+            false => fs::set_permissions(folder, fs::Permissions::from_mode(PRIVATE_FOLDER))
+                .map_err(failed("close", folder)),
+        }
+    }
+
+    /// One by one: a folder whose parent is not synced is lost with the power, and all in it.
+    fn made(&self, folder: &Path, mode: u32) -> Result<(), Error> {
+        if folder.is_dir() {
+            return Ok(());
+        }
+        self.made(folder_of(folder), mode)?;
+        self.change(false, || fs::DirBuilder::new().recursive(true).mode(mode).create(folder))
+            .map_err(failed("create", folder))?;
         self.seen(Op::MakeFolder(folder));
         self.sync_folder(folder_of(folder), folder)
     }
@@ -355,6 +382,10 @@ fn die() {
     let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
 }
 
+fn is_private(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|metadata| metadata.mode() & 0o077 == 0)
+}
+
 fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all())
 }
@@ -399,8 +430,10 @@ pub fn create_folder(
         .tempdir_in(parent)
         .map_err(failed("create a folder in", parent))?;
     for folder in folders {
+        // The draft is its owner's alone, and so is what is in it.
         let folder = draft.path().join(folder);
-        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(&folder);
+        made.map_err(failed("create", &folder))?;
     }
     for (name, content) in files {
         let file = draft.path().join(name);

@@ -123,11 +123,6 @@ impl Workshop {
         archive: &dyn Archive,
         interrupt: &Interrupt,
     ) -> Done {
-        let leaves =
-            call.name == "Bash" && self.shell.closed.is_some() && bash::leaves(&call.arguments);
-        if ACTING.contains(&call.name.as_str()) {
-            self.approvals.check(call, leaves).map_err(|why| refused("DENIED", why))?;
-        }
         match call.name.as_str() {
             "LS" => look::ls(self, &arguments(call)?),
             "Read" => look::read(self, &arguments(call)?),
@@ -135,10 +130,10 @@ impl Workshop {
             "Grep" => find::grep(self, &arguments(call)?),
             "Recall" => recall::recall(archive, &arguments(call)?),
             "TodoWrite" => todo::write(&arguments(call)?),
-            "Edit" if self.writes => edit::edit(self, arguments(call)?),
-            "MultiEdit" if self.writes => edit::multi_edit(self, &arguments(call)?),
-            "Write" if self.writes => edit::write(self, &arguments(call)?),
-            "Bash" => bash::run(self, &arguments(call)?, id, archive, interrupt),
+            "Edit" if self.writes => edit::edit(self, self.agreed(call)?),
+            "MultiEdit" if self.writes => edit::multi_edit(self, &self.agreed(call)?),
+            "Write" if self.writes => edit::write(self, &self.agreed(call)?),
+            "Bash" => bash::run(self, &self.agreed(call)?, id, archive, interrupt),
             other => Err(self.unknown(other)),
         }
     }
@@ -151,6 +146,16 @@ impl Workshop {
         let name = baton_core::text::shown(name, 40);
         let message = format!("there is no tool `{name}`.{near} There are {}", names.join(", "));
         malformed("UNKNOWN_TOOL", &message)
+    }
+
+    /// The arguments of an act, once it may be done. Nobody is asked about what is not understood:
+    /// so a question has only arguments that are known.
+    fn agreed<T: DeserializeOwned>(&self, call: &ToolCall) -> Result<T, Refusal> {
+        let args = arguments(call)?;
+        let leaves =
+            call.name == "Bash" && self.shell.closed.is_some() && bash::leaves(&call.arguments);
+        self.approvals.check(call, leaves).map_err(|why| refused("DENIED", why))?;
+        Ok(args)
     }
 
     fn freshness(&self) -> std::sync::MutexGuard<'_, Freshness> {

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use baton_core::id::ObservationId;
@@ -81,17 +80,12 @@ impl Transcript {
     }
 
     pub fn create(folder: &Path, head: &Head, disk: Disk) -> Result<Transcript, Error> {
-        disk.make_folder(folder)?;
         // What an agent saw is nobody else's business.
-        let private = std::fs::Permissions::from_mode(0o700);
-        let io = |source| Error::Io { path: folder.to_owned(), source };
-        std::fs::set_permissions(folder, private).map_err(io)?;
+        disk.make_private(folder)?;
         let path = folder.join(STEPS);
         let json = serde_json::to_string(head).unwrap_or_default();
         let first = framed(json.as_bytes());
         disk.write_here(&path, &first)?;
-        let private = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(&path, private).map_err(io)?;
         let file = open_file(&path)?;
         let length = first.len() as u64;
         Ok(Transcript { folder: folder.to_owned(), file, disk, length, index: BTreeMap::new() })

@@ -184,13 +184,10 @@ impl<'a> Talk<'a> {
 
     /// Where this project's conversations are: with the user's own state, not in the project.
     fn conversations(&self) -> Result<PathBuf, Failure> {
-        let environment = &self.place.environment;
-        let state = environment.path("XDG_STATE_HOME").filter(|path| path.is_absolute());
-        let home = || Some(environment.path("HOME")?.join(".local/state"));
-        let state = state.or_else(home).ok_or_else(|| {
+        let state = self.place.environment.state_folder().ok_or_else(|| {
             Failure::new(USAGE, "there is no place for transcripts: HOME is not set")
         })?;
-        Ok(state.join("baton/conversations").join(self.digest()))
+        Ok(state.join("conversations").join(self.digest()))
     }
 
     fn agent(&self) -> Result<Agent, Failure> {
@@ -279,7 +276,8 @@ pub(super) fn chat(place: &Place, args: &TalkArgs) -> Outcome {
     let history = talk.conversations()?.join("lines");
     let _ = editor.load_history(&history);
     let mut err = std::io::stderr();
-    let _ = writeln!(err, "{}\n/help says what there is", talk.root.display());
+    let _ =
+        writeln!(err, "{}\n/help says what there is", text::escaped(&talk.root.to_string_lossy()));
     loop {
         let line = match editor.readline("› ") {
             Ok(line) => line,

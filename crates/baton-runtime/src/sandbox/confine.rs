@@ -182,6 +182,8 @@ impl Closed {
         let mut hidden: Vec<PathBuf> =
             home.iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name))).collect();
         hidden.extend(environment.config_file().and_then(|file| Some(file.parent()?.to_owned())));
+        // What was said about other projects.
+        hidden.extend(environment.state_folder());
         Ok(Closed {
             writable: vec![project.to_owned()],
             protected,

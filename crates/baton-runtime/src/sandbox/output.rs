@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -80,8 +81,10 @@ pub(super) struct Copy {
 
 impl Copy {
     fn at(path: &Path) -> Result<Copy, String> {
-        let file = File::create(path)
-            .map_err(|error| format!("cannot keep the output in {}: {error}", path.display()))?;
+        // What a command says is nobody else's to read.
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let file =
+            file.map_err(|error| format!("cannot keep the output in {}: {error}", path.display()))?;
         Ok(Copy { file, written: 0, omitted: 0 })
     }
 

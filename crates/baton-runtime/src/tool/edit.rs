@@ -1,6 +1,7 @@
 //! Edit, MultiEdit and Write. A file that somebody else changed since it was read is not touched.
 
 use std::io::Read as _;
+use std::time::Duration;
 
 use baton_core::id::Mtime;
 use baton_core::observation::shapes::{Edit, Write};
@@ -15,6 +16,10 @@ use super::{Done, Refusal, Workshop, offer, refused};
 
 /// A larger file is not edited.
 const FILE: u64 = 16 << 20;
+/// Edits of one call.
+const EDITS: usize = 500;
+/// How long differences are looked for; then what is found so far must do.
+const LOOK: Duration = Duration::from_millis(500);
 /// Lines of a new file that the result shows.
 const HEAD: usize = 20;
 /// Bytes of a difference that the result shows.
@@ -88,9 +93,10 @@ pub(super) fn edit(shop: &Workshop, args: EditArgs) -> Done {
 }
 
 pub(super) fn multi_edit(shop: &Workshop, args: &MultiEditArgs) -> Done {
-    match args.edits.is_empty() {
-        true => Err(refused("NOTHING_TO_DO", "there are no edits")),
-        false => apply(shop, &args.path, &args.edits),
+    match args.edits.len() {
+        0 => Err(refused("NOTHING_TO_DO", "there are no edits")),
+        1..=EDITS => apply(shop, &args.path, &args.edits),
+        _ => Err(refused("TOO_MANY", format!("one call has at most {EDITS} edits"))),
     }
 }
 
@@ -134,10 +140,14 @@ fn current(shop: &Workshop, path: &str) -> Result<(String, String, Mtime), Refus
         return Err(refused("TOO_LARGE", format!("`{shown}` has {} bytes", opened.size)));
     }
     let mut bytes = Vec::new();
-    opened
-        .file
+    // It may grow while it is read.
+    (&mut opened.file)
+        .take(FILE + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| refused("IO", format!("`{shown}`: {error}")))?;
+    if bytes.len() as u64 > FILE {
+        return Err(refused("TOO_LARGE", format!("`{shown}` has more than {FILE} bytes")));
+    }
     match String::from_utf8(bytes) {
         Ok(text) => Ok((file, text, opened.mtime)),
         Err(_) => Err(refused("NOT_TEXT", format!("`{shown}` is not UTF-8; it is not edited"))),
@@ -160,7 +170,12 @@ fn replaced(before: &str, edit: &Replacement) -> Result<String, (&'static str, S
         true => (old, new),
         false => (with_old.as_str(), with_new.as_str()),
     };
-    match before.matches(old).count() {
+    let count = before.matches(old).count();
+    let grown = new.len().saturating_sub(old.len()).saturating_mul(count);
+    if before.len().saturating_add(grown) as u64 > FILE {
+        return Err(("TOO_LARGE", format!("the file would have more than {FILE} bytes")));
+    }
+    match count {
         0 => Err(("NOT_FOUND", format!("old_string does not occur{}", near(before, old)))),
         1 => Ok(before.replacen(old, new, 1)),
         _ if edit.replace_all => Ok(before.replace(old, new)),
@@ -188,7 +203,7 @@ fn near(before: &str, old: &str) -> String {
 
 /// The changed lines, as the file is now, and the difference for reading.
 fn difference(before: &str, after: &str) -> (Vec<[u64; 2]>, String) {
-    let diff = TextDiff::from_lines(before, after);
+    let diff = TextDiff::configure().timeout(LOOK).diff_lines(before, after);
     let mut ranges: Vec<[u64; 2]> = Vec::new();
     for group in diff.grouped_ops(0) {
         let lines = group.iter().flat_map(|op| diff.iter_changes(op));
@@ -216,6 +231,9 @@ pub(super) struct WriteArgs {
 
 pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Done {
     let file = shop.root.inside(&args.path)?;
+    if args.content.len() as u64 > FILE {
+        return Err(refused("TOO_LARGE", format!("a file has at most {FILE} bytes")));
+    }
     let created = match shop.root.read(&file) {
         Ok(opened) => {
             let freshness = shop.freshness();

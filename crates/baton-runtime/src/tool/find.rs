@@ -1,5 +1,6 @@
 //! Glob and Grep, on ripgrep's libraries: what git ignores is passed over, and so is the blackboard.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use baton_core::observation::shapes::{Glob, Grep, Match};
@@ -193,7 +194,9 @@ impl Found {
         }
         let before = self.hits;
         // What cannot be read has no match.
-        let _ = searcher.search_file(matcher, &opened.file, In { found: self, file });
+        // It may grow while it is read.
+        let reader = opened.file.take(FILE);
+        let _ = searcher.search_reader(matcher, reader, In { found: self, file });
         self.files += u64::from(self.hits > before);
     }
 }

@@ -164,8 +164,7 @@ impl Lines {
         let mut line = Vec::new();
         let mut is_full = false;
         loop {
-            line.clear();
-            if reader.read_until(b'\n', &mut line)? == 0 {
+            if !next_line(&mut reader, &mut line)? {
                 return Ok(lines);
             }
             lines.total += 1;
@@ -188,4 +187,35 @@ impl Lines {
             lines.count += 1;
         }
     }
+}
+
+/// The next line, of which no more is kept than is shown; false at the end.
+fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+    const KEPT: usize = 4 * (LINE + 1);
+    line.clear();
+    let (mut is_any, mut is_cut) = (false, false);
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            break;
+        }
+        is_any = true;
+        let end = memchr::memchr(b'\n', buffer);
+        let length = end.map_or(buffer.len(), |at| at + 1);
+        let room = KEPT.saturating_sub(line.len()).min(length);
+        line.extend_from_slice(&buffer[..room]);
+        is_cut |= room < length;
+        reader.consume(length);
+        if end.is_some() {
+            break;
+        }
+    }
+    // Half of a character is none.
+    if let Err(error) = std::str::from_utf8(line)
+        && is_cut
+        && error.error_len().is_none()
+    {
+        line.truncate(error.valid_up_to());
+    }
+    Ok(is_any)
 }

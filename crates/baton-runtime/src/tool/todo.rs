@@ -2,14 +2,16 @@
 
 use baton_core::observation::shapes::{Todo, TodoWrite};
 use baton_core::observation::{Envelope, Status};
+use baton_core::text;
 use baton_core::turn::{self, Offered};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Done, refused};
 
-/// A longer list is no list.
+/// A longer list is no list, and a longer step no step.
 const MOST: usize = 50;
+const LENGTH: usize = 500;
 
 pub(super) fn offer() -> Offered {
     let todo = json!({
@@ -36,6 +38,10 @@ pub(super) fn write(args: &Args) -> Done {
     if args.todos.len() > MOST {
         return Err(refused("TOO_MANY", format!("a list has at most {MOST} steps")));
     }
-    let recap = turn::recap(&args.todos);
-    Ok(Envelope::new(Status::Success, &TodoWrite { todos: args.todos.clone(), recap }))
+    let mut todos = args.todos.clone();
+    for todo in &mut todos {
+        todo.content = text::cut(&todo.content, LENGTH).into_owned();
+    }
+    let recap = turn::recap(&todos);
+    Ok(Envelope::new(Status::Success, &TodoWrite { todos, recap }))
 }
