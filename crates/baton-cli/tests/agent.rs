@@ -391,6 +391,105 @@ fn an_act_outside_needs_a_persons_yes() {
     assert!(!place.path("project/x").exists());
 }
 
+/// A chat at a pseudo terminal.
+struct Chat {
+    terminal: fs::File,
+    child: std::process::Child,
+    seen: String,
+}
+
+impl Chat {
+    fn begin(place: &Place) -> Chat {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let other =
+            fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let mut command = place.command(&["chat"]);
+        command.env("TERM", "xterm").stdin(other.try_clone().unwrap());
+        command.stdout(other.try_clone().unwrap()).stderr(other);
+        let child = command.spawn().unwrap();
+        rustix::io::ioctl_fionbio(&terminal, true).unwrap();
+        Chat { terminal: terminal.into(), child, seen: String::new() }
+    }
+
+    fn write(&mut self, text: &str) {
+        use std::io::Write;
+        self.terminal.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until this was seen, since the last such wait.
+    fn expect(&mut self, what: &str) {
+        use std::io::Read;
+        let start = Instant::now();
+        let mut buffer = [0; 4096];
+        while !self.seen.contains(what) {
+            assert!(
+                start.elapsed() < Duration::from_secs(30),
+                "{what} did not come: {}",
+                self.seen
+            );
+            match self.terminal.read(&mut buffer) {
+                Ok(count) => self.seen.push_str(&String::from_utf8_lossy(&buffer[..count])),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        let end = self.seen.find(what).unwrap() + what.len();
+        self.seen.drain(..end);
+    }
+}
+
+#[test]
+fn a_chat_asks_stops_and_goes_on() {
+    let place = Place::new(vec![
+        call("Bash", json!({ "command": "touch ../outside\t\u{202e}", "outside": true })),
+        call("Bash", json!({ "command": "touch ../agreed", "outside": true })),
+        text("Both were \u{1b}[31masked\u{1b}[0m. 好"),
+        call("Bash", json!({ "command": "touch begun; sleep 60" })),
+        text("It was stopped."),
+    ]);
+    let mut chat = Chat::begin(&place);
+    chat.expect("›");
+    chat.write("do it\r");
+    // Exactly what will run: nothing in it is hidden.
+    chat.expect("OUTSIDE of the confinement");
+    chat.expect("touch ../outside⟨9⟩⟨202e⟩");
+    chat.expect("[y/N]");
+    chat.write("yea\r");
+    chat.expect("the person said no");
+    chat.expect("touch ../agreed");
+    chat.expect("[y/N]");
+    chat.write("y\r");
+    chat.expect("Both were \\u{1b}[31masked");
+    assert!(place.path("agreed").exists() && !place.path("outside\t\u{202e}").exists());
+    chat.expect("›");
+    chat.write("/context\r");
+    chat.expect("L1 tools");
+    chat.expect("›");
+    chat.write("/nonsense\r");
+    chat.expect("there is no command /nonsense");
+    chat.expect("›");
+    chat.write("and now?\r");
+    let start = Instant::now();
+    while !place.path("project/begun").exists() {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = chat.child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    chat.expect("[stopped]");
+    chat.expect("›");
+    chat.write("what was that?\r");
+    chat.expect("It was stopped.");
+    chat.expect("›");
+    chat.write("\u{4}");
+    assert!(chat.child.wait().unwrap().success());
+    let last = place.model.requests().pop().unwrap();
+    assert!(last["messages"].to_string().contains("STOPPED"), "the model is told");
+}
+
 #[test]
 fn what_is_wrong_is_said_before_anything_begins() {
     let place = Place::new(vec![text("never")]);

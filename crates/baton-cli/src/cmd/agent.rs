@@ -270,35 +270,39 @@ pub(super) fn chat(place: &Place, args: &TalkArgs) -> Outcome {
     let mut agent = talk.agent()?;
     let current = Arc::new(Mutex::new(Interrupt::default()));
     watch_signals(&current)?;
-    let editor = rustyline::DefaultEditor::new();
-    let mut editor = editor
-        .map_err(|error| Failure::new(INTERNAL, format!("cannot use the terminal: {error}")))?;
     let history = talk.conversations()?.join("lines");
-    let _ = editor.load_history(&history);
     let mut err = std::io::stderr();
-    let _ =
-        writeln!(err, "{}\n/help says what there is", text::escaped(&talk.root.to_string_lossy()));
-    loop {
-        let line = match editor.readline("› ") {
-            Ok(line) => line,
-            Err(rustyline::error::ReadlineError::Interrupted) => continue,
-            Err(_) => break,
-        };
-        let line = line.trim();
-        if line.is_empty() {
-            continue;
-        }
-        let _ = editor.add_history_entry(line);
+    let _ = writeln!(err, "{}\n/help says what there is", talk.root.display());
+    while let Some(line) = line(&history)? {
         match line.strip_prefix('/') {
             Some("exit" | "quit") => break,
             Some(command) => {
                 let _ = writeln!(err, "{}", text::escaped(&command_reply(&agent, command)));
             }
-            None => turn(&talk, &mut agent, &current, line)?,
+            None => turn(&talk, &mut agent, &current, &line)?,
         }
     }
-    let _ = editor.save_history(&history);
     Ok(Reply::new("", json!({ "ok": true, "transcript": agent.transcript().to_string_lossy() })))
+}
+
+/// A line of the person's; `None` when there are no more. The editor lives no longer than its line:
+/// it takes Ctrl-C for itself, and a turn needs it.
+fn line(history: &Path) -> Result<Option<String>, Failure> {
+    let failed = |error| Failure::new(INTERNAL, format!("cannot use the terminal: {error}"));
+    let mut editor = rustyline::DefaultEditor::new().map_err(failed)?;
+    let _ = editor.load_history(history);
+    loop {
+        let line = match editor.readline("› ") {
+            Ok(line) => line.trim().to_owned(),
+            Err(rustyline::error::ReadlineError::Interrupted) => continue,
+            Err(_) => return Ok(None),
+        };
+        if !line.is_empty() {
+            let _ = editor.add_history_entry(&line);
+            let _ = editor.save_history(history);
+            return Ok(Some(line));
+        }
+    }
 }
 
 /// One turn of a chat. What went wrong is said, and the chat goes on.
