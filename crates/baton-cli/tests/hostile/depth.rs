@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::scripted::text;
-use crate::{Place, said};
+use crate::{Place, at_once, said};
 
 const DEEP: usize = 10_000;
 
@@ -49,24 +49,26 @@ fn shapes() -> Vec<(&'static str, String)> {
 
 #[test]
 fn arguments_without_measure_are_refused() {
+    let mut cases = Vec::new();
     for (name, shape) in shapes() {
         let wrapped = format!("{{\"command\":{shape}}}");
-        let native = json!({ "role": "assistant", "content": null, "tool_calls": [{ "index": 0, "id": "x", "type": "function", "function": { "name": "Bash", "arguments": wrapped } }] });
-        let as_json =
-            text(&format!("{{\"thought\":\"x\",\"tool\":\"Bash\",\"arguments\":{wrapped}}}"));
-        let react = text(&format!("Thought: x\nAction: Bash[{wrapped}]"));
-        for (protocol, answer) in [("native", native), ("json", as_json), ("react", react)] {
-            let place = Place::new(vec![
-                answer,
-                text(
-                    "{\"tool\":\"Finish\",\"arguments\":{\"answer\":\"Action: Finish[x]\"}}\nAction: Finish[x]",
-                ),
-            ]);
-            let mut command =
-                place.command(&["exec", "-p", "Go.", "--protocol", protocol, "--steps", "4"]);
-            bounded(&format!("{name} by {protocol}"), &mut command, "");
-        }
+        let function = json!({ "name": "Bash", "arguments": wrapped });
+        let call = json!({ "index": 0, "id": "x", "type": "function", "function": function });
+        let native = json!({ "role": "assistant", "content": null, "tool_calls": [call] });
+        let as_json = format!("{{\"thought\":\"x\",\"tool\":\"Bash\",\"arguments\":{wrapped}}}");
+        let react = format!("Thought: x\nAction: Bash[{wrapped}]");
+        let end = "{\"tool\":\"Finish\",\"arguments\":{\"answer\":\"x\"}}";
+        cases.push((name, "native", vec![native, text("done")]));
+        cases.push((name, "json", vec![text(&as_json), text(end)]));
+        cases.push((name, "react", vec![text(&react), text("Action: Finish[x]")]));
     }
+    at_once(&cases, |(name, protocol, answers)| {
+        let place = Place::new(answers.clone());
+        let mut command = place.command(&["exec", "-p", "Go.", "--protocol", protocol]);
+        let output = bounded(&format!("{name} by {protocol}"), &mut command, "");
+        // What was understood had no effect; what was not, the model was told.
+        assert_eq!(output.status.code(), Some(0), "{name} by {protocol}: {}", said(&output));
+    });
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn documents_without_measure_are_refused() {
 /// What a provider sends may be anything.
 #[test]
 fn answers_without_measure_are_refused() {
-    for (name, shape) in shapes() {
+    at_once(&shapes(), |(name, shape)| {
         let place = Place::new(vec![Value::Null]);
         let url =
             sending(format!("data: {{\"choices\":[{{\"delta\":{shape}}}]}}\n\ndata: [DONE]\n\n"));
@@ -114,7 +116,7 @@ fn answers_without_measure_are_refused() {
         command.args(["--model", "scripted", "--base-url", &url]);
         let output = bounded(name, &mut command, "");
         assert_ne!(output.status.code(), Some(0), "{name}");
-    }
+    });
 }
 
 fn sending(body: String) -> String {

@@ -242,13 +242,13 @@ impl Ears {
         std::thread::spawn(move || {
             tcp.incoming().for_each(|_| {
                 count.fetch_add(1, Ordering::SeqCst);
-            })
+            });
         });
         let count = heard.clone();
         std::thread::spawn(move || {
             unix.incoming().for_each(|_| {
                 count.fetch_add(1, Ordering::SeqCst);
-            })
+            });
         });
         let count = heard.clone();
         std::thread::spawn(move || {

@@ -141,3 +141,14 @@ pub(crate) fn said(output: &Output) -> String {
 pub(crate) fn is_sweep() -> bool {
     std::env::var("BATON_SWEEP").is_ok_and(|value| value == "all")
 }
+
+/// Some cases at a time: most of them wait.
+pub(crate) fn at_once<T: Sync>(cases: &[T], run: impl Fn(&T) + Sync) {
+    for some in cases.chunks(8) {
+        std::thread::scope(|scope| {
+            for case in some {
+                scope.spawn(|| run(case));
+            }
+        });
+    }
+}

@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::scripted::{call, text};
-use crate::{KEY, Place, said};
+use crate::{KEY, Place, at_once, said};
 
 const VARIABLES: [&str; 16] = [
     "ANTHROPIC_API_KEY",
@@ -58,7 +58,7 @@ fn in_file(name: &str) -> String {
     format!("CANARY-SECRET-file-{}-0123456789", name.replace(['/', '.'], "-"))
 }
 
-fn with_secrets<'a>(command: &'a mut Command) -> &'a mut Command {
+fn with_secrets(command: &mut Command) -> &mut Command {
     command.envs(VARIABLES.map(|name| (name, in_variable(name))))
 }
 
@@ -192,25 +192,24 @@ fn repeating(status: &'static str, as_stream: bool) -> String {
 
 #[test]
 fn what_a_provider_says_of_a_key_is_not_repeated() {
-    for (status, as_stream) in [
+    let replies = [
         ("400 Bad Request", false),
         ("401 Unauthorized", false),
         ("403 Forbidden", false),
         ("200 OK", true),
         ("200 OK", false),
-    ] {
-        for verb in ["exec", "run"] {
-            let place = Place::new(vec![text("never")]);
-            prepared(&place);
-            let (url, tape) = (repeating(status, as_stream), place.path("tape"));
-            let task: &[&str] =
-                if verb == "exec" { &["exec", "-p", "Go."] } else { &["run", "Go."] };
-            let mut command = place.bare(task);
-            command.args(["--provider", "openai-chat", "--model", "scripted", "--base-url", &url]);
-            command.args(["--record", tape.to_str().unwrap()]);
-            let output = with_secrets(&mut command).output().unwrap();
-            assert_ne!(output.status.code(), Some(0));
-            assert_silent(&place, &format!("{verb} {status}"), &said(&output));
-        }
-    }
+    ];
+    let tasks: [&[&str]; 2] = [&["exec", "-p", "Go."], &["run", "Go."]];
+    let cases: Vec<_> = replies.iter().flat_map(|reply| tasks.map(|task| (*reply, task))).collect();
+    at_once(&cases, |((status, as_stream), task)| {
+        let place = Place::new(vec![text("never")]);
+        prepared(&place);
+        let (url, tape) = (repeating(status, *as_stream), place.path("tape"));
+        let mut command = place.bare(task);
+        command.args(["--provider", "openai-chat", "--model", "scripted", "--base-url", &url]);
+        command.args(["--record", tape.to_str().unwrap()]);
+        let output = with_secrets(&mut command).output().unwrap();
+        assert_ne!(output.status.code(), Some(0));
+        assert_silent(&place, &format!("{task:?} {status}"), &said(&output));
+    });
 }

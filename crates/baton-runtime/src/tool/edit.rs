@@ -20,6 +20,8 @@ const FILE: u64 = 16 << 20;
 const EDITS: usize = 500;
 /// How long differences are looked for; then what is found so far must do.
 const LOOK: Duration = Duration::from_millis(500);
+/// Changed places that the result names.
+const RANGES: usize = 200;
 /// Lines of a new file that the result shows.
 const HEAD: usize = 20;
 /// Bytes of a difference that the result shows.
@@ -125,8 +127,9 @@ fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Done {
     }
     let mtime = shop.root.write(&file, after.as_bytes())?;
     shop.freshness().own_edit(&file, mtime);
-    let (ranges, diff) = difference(&before, &after);
+    let (mut ranges, diff) = difference(&before, &after);
     let (shown, is_cut) = super::head(&diff, DIFF);
+    ranges.truncate(RANGES);
     let status = if is_cut { Status::Partial } else { Status::Success };
     Ok(Envelope::new(status, &Edit { file, ranges, diff: shown.to_owned(), applied: true }))
 }

@@ -7,6 +7,7 @@ use baton_core::observation::shapes::{Glob, Grep, Match};
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
 use baton_core::turn::Offered;
+use globset::{GlobSet, GlobSetBuilder};
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use serde::Deserialize;
@@ -81,7 +82,7 @@ pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Done {
     Ok(Envelope::new(status, &Glob { pattern: args.pattern.clone(), hits, paths, truncated }))
 }
 
-fn one_glob(pattern: &str) -> Result<globset::GlobMatcher, Refusal> {
+fn one_glob(pattern: &str) -> Result<GlobSet, Refusal> {
     let wrong = |why: String| refused("BAD_PATTERN", why);
     if pattern.len() > PATTERN {
         return Err(wrong(format!("the pattern is longer than {PATTERN} bytes")));
@@ -89,8 +90,9 @@ fn one_glob(pattern: &str) -> Result<globset::GlobMatcher, Refusal> {
     let glob = globset::GlobBuilder::new(pattern.trim_start_matches("./"))
         .literal_separator(pattern.contains('/'))
         .build();
-    let glob = glob.map_err(|error| wrong(text::shown(&error.to_string(), 300)))?;
-    Ok(glob.compile_matcher())
+    // A set of one: a matcher by itself panics where the pattern is nested too deeply.
+    let set = glob.and_then(|glob| GlobSetBuilder::new().add(glob).build());
+    set.map_err(|error| wrong(text::shown(&error.to_string(), 300)))
 }
 
 /// The files of a folder, from the root, in no order that means anything.

@@ -43,10 +43,10 @@ impl Ground {
         let ground = Ground { folder: TempDir::new().unwrap() };
         for name in ["outside/secret.txt", "project-x/secret.txt", "home/.ssh/id_rsa", "secret.txt"]
         {
-            ground.write(name, &format!("{CONTENT} {name}\n"));
+            ground.write(name, format!("{CONTENT} {name}\n"));
         }
         for name in ["outside", "project-x", "home/.ssh", ""] {
-            ground.write(&format!("{name}/{NAME}").trim_start_matches('/').to_owned(), CONTENT);
+            ground.write(format!("{name}/{NAME}").trim_start_matches('/'), CONTENT);
         }
         ground.write("outside/linked.txt", "two names\n");
         ground.write("project/src/lib.rs", "pub fn add() {}\n");

@@ -3,7 +3,6 @@
 //! for the large counts.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and read a variable")]
-#![expect(clippy::print_stdout, reason = "counts are worth seeing")]
 
 mod ground;
 mod paths;
