@@ -214,6 +214,11 @@ impl Conversation {
         })
     }
 
+    /// Whether tokens are limited: only then does the size of a request matter.
+    pub fn has_budget(&self) -> bool {
+        self.limits.tokens.is_some()
+    }
+
     /// A tool that nobody knows changes nothing either: it is refused.
     fn only_reads(&self, name: &str) -> bool {
         self.tools.iter().find(|own| own.tool.name == name).is_none_or(|own| own.only_reads)
@@ -268,7 +273,7 @@ impl Conversation {
 
     fn begin(&mut self, text: &str) {
         // What was sent whole goes out in its short form from now on.
-        self.sent = self.sent.min(self.messages_up_to(self.turn).len());
+        self.sent = self.sent.min(self.count_up_to(self.turn));
         for item in &mut self.items {
             if let Item::Observation { whole, .. } = item {
                 *whole = None;
@@ -288,7 +293,7 @@ impl Conversation {
 
     fn answered(&mut self, answer: &Answer) -> Phase {
         self.steps += 1;
-        self.sent = self.messages_up_to(self.items.len()).len();
+        self.sent = self.count_up_to(self.items.len());
         self.count(&answer.usage);
         if let Stop::Refusal(words) = &answer.stop {
             self.items.push(Item::Assistant(answer.message()));
@@ -387,6 +392,15 @@ impl Conversation {
         self.messages_up_to(self.items.len())
     }
 
+    /// How many messages `messages_up_to` gives, without making them: a long history is megabytes.
+    fn count_up_to(&self, end: usize) -> usize {
+        let items = &self.items[..end.min(self.items.len())];
+        let is_answer = |item: &Item| matches!(item, Item::Assistant(_));
+        let begins =
+            |(at, item): (usize, &Item)| is_answer(item) || at == 0 || is_answer(&items[at - 1]);
+        items.iter().enumerate().filter(|own| begins(*own)).count()
+    }
+
     fn messages_up_to(&self, end: usize) -> Vec<Message> {
         let mut messages: Vec<Message> = Vec::new();
         for item in &self.items[..end.min(self.items.len())] {
@@ -419,6 +433,7 @@ impl Conversation {
             // Results stand first, whatever was said between them.
             message.parts.sort_by_key(|part| !matches!(part, Part::ToolResult(_)));
         }
+        debug_assert_eq!(messages.len(), self.count_up_to(end));
         messages
     }
 

@@ -274,10 +274,12 @@ impl Agent {
             return Ok(Some(why));
         }
         let client = &self.mind.client;
-        // Four bytes are about a token; the provider's own count follows with the answer.
-        let size = client.body(&request, Mode::Stream).len() as u64 / 4;
-        if let Some(why) = self.conversation.over_limit(size) {
-            return Ok(Some(why));
+        if self.conversation.has_budget() {
+            // Four bytes are about a token; the provider's own count follows with the answer.
+            let size = client.body(&request, Mode::Stream).len() as u64 / 4;
+            if let Some(why) = self.conversation.over_limit(size) {
+                return Ok(Some(why));
+            }
         }
         let mut heard = |delta: Delta| match delta {
             Delta::Text(text) | Delta::Thinking(text) => hear(Heard::Piece(&text)),
