@@ -171,7 +171,7 @@ fn what_can_be_understood_runs_and_what_cannot_does_not() {
             apply(&mut own, &[asked("Go."), says(said)]);
             match (own.next(), expected.split_at(1)) {
                 (Do::End(Ending::Done(words)), ("=", wanted)) => {
-                    assert_eq!(words, wanted, "{said}")
+                    assert_eq!(words, wanted, "{said}");
                 }
                 (Do::CallModel, ("!", wanted)) => {
                     let told = format!("{:?}", own.messages().last().unwrap());
@@ -296,7 +296,7 @@ fn any_step(own: &Conversation, choice: u8, number: u32) -> Step {
         Do::Read(calls) => {
             observed(number, &calls[usize::from(choice) % calls.len()].id, "Read", long)
         }
-        Do::Act(_) if choice % 7 == 0 => Step::Stopped { why: "enough".to_owned() },
+        Do::Act(_) if choice.is_multiple_of(7) => Step::Stopped { why: "enough".to_owned() },
         Do::Act(call) => Step::Started { call: call.id },
         Do::Settle(call) => observed(number, &call.id, "Bash", long),
     }
