@@ -230,6 +230,17 @@ impl Agent {
         interrupt: &Interrupt,
         hear: Hear<'_>,
     ) -> Result<Option<Ending>, Error> {
+        let ending = self.until_it_ends(limit, interrupt, hear);
+        self.workshop.shell.release();
+        ending
+    }
+
+    fn until_it_ends(
+        &mut self,
+        limit: Duration,
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<Option<Ending>, Error> {
         let start = std::time::Instant::now();
         loop {
             if interrupt.is_at_once() {

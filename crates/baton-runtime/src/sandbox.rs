@@ -48,7 +48,8 @@ pub struct Program {
     /// Bytes of output that are kept, of each stream: half of them from the beginning, half from
     /// the end.
     pub most: usize,
-    /// A file for the whole output, both streams in the order they came, up to [`COPY`].
+    /// A file for the whole output, both streams in the order they came, up to [`COPY`]. It is made
+    /// when they are longer than `most`.
     pub copy: Option<PathBuf>,
     pub confine: Confine,
 }
@@ -216,6 +217,18 @@ impl From<String> for Refused {
     fn from(why: String) -> Refused {
         Refused::Other(why)
     }
+}
+
+/// Keeps what stands in for protected paths in its place, so that a row of programs does not make
+/// and remove it each time.
+#[derive(Debug)]
+pub struct Held {
+    _standing: StandIns,
+}
+
+/// See [`Held`].
+pub fn hold(closed: &Closed) -> Result<Held, String> {
+    StandIns::of(closed).map(|standing| Held { _standing: standing })
 }
 
 /// Runs a program to its end, its limit or an interrupt. `Err`: it could not be started.

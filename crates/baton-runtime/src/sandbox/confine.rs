@@ -353,6 +353,17 @@ static STANDING: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
 pub(super) struct StandIns(Vec<(PathBuf, StandIn)>);
 
 impl StandIns {
+    /// For all that is protected and is not there.
+    pub(super) fn of(closed: &Closed) -> Result<StandIns, String> {
+        let mut standing = StandIns::default();
+        let writable: Vec<PathBuf> =
+            closed.writable.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+        for own in &closed.protected {
+            standing.ensure(own, &writable)?;
+        }
+        Ok(standing)
+    }
+
     /// The path that is to be protected: this one, or the first above it that does not exist.
     /// `None`: it lies in no writable folder, and is protected as it is.
     fn ensure(&mut self, own: &Protected, writable: &[PathBuf]) -> Result<Option<PathBuf>, String> {

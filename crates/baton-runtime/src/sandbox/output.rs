@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -71,35 +71,57 @@ impl Kept {
     }
 }
 
-/// Both streams in the order they came.
+/// Both streams in the order they came. A file is made when they are longer than what is kept in
+/// memory anyway: most commands say little, and a file costs more than they do.
 #[derive(Debug)]
 pub(super) struct Copy {
-    file: File,
+    path: PathBuf,
+    first: Vec<u8>,
+    most: usize,
+    file: Option<File>,
     written: u64,
     omitted: u64,
 }
 
 impl Copy {
-    fn at(path: &Path) -> Result<Copy, String> {
-        // What a command says is nobody else's to read.
-        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
-        let file =
-            file.map_err(|error| format!("cannot keep the output in {}: {error}", path.display()))?;
-        Ok(Copy { file, written: 0, omitted: 0 })
+    fn at(path: &Path, most: usize) -> Result<Copy, String> {
+        let folder = path.parent().is_some_and(Path::is_dir);
+        if !folder {
+            return Err(format!("cannot keep the output in {}: no such folder", path.display()));
+        }
+        let (path, first, file) = (path.to_owned(), Vec::new(), None);
+        Ok(Copy { path, first, most, file, written: 0, omitted: 0 })
     }
 
     fn add(&mut self, bytes: &[u8]) {
+        if self.file.is_none() && self.first.len() + bytes.len() <= self.most {
+            self.first.extend_from_slice(bytes);
+            return;
+        }
+        if self.file.is_none() {
+            // What a command says is nobody else's to read.
+            let mut new = File::options();
+            let new = new.write(true).create(true).truncate(true).mode(0o600);
+            self.file = new.open(&self.path).ok();
+            let first = std::mem::take(&mut self.first);
+            self.put(&first);
+        }
+        self.put(bytes);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
         let room = usize::try_from(COPY - self.written).unwrap_or(usize::MAX).min(bytes.len());
         // A full disk must not stop the program: what is missing is counted.
-        let done =
-            if self.omitted == 0 && self.file.write_all(&bytes[..room]).is_ok() { room } else { 0 };
+        let is_written = self.omitted == 0
+            && self.file.as_mut().is_some_and(|file| file.write_all(&bytes[..room]).is_ok());
+        let done = if is_written { room } else { 0 };
         self.written += done as u64;
         self.omitted += (bytes.len() - done) as u64;
     }
 
     fn finish(&mut self) {
-        if self.omitted > 0 {
-            let _ = write!(self.file, "\n[... {} more bytes were left out ...]\n", self.omitted);
+        if let Some(file) = self.file.as_mut().filter(|_| self.omitted > 0) {
+            let _ = write!(file, "\n[... {} more bytes were left out ...]\n", self.omitted);
         }
     }
 }
@@ -121,9 +143,10 @@ pub(super) struct Said {
 }
 
 impl Streams {
-    /// The file of the copy is made first: a program whose output cannot be kept is not started.
+    /// A program whose output cannot be kept is not started.
     pub(super) fn copy_for(program: &Program) -> Result<Shared, String> {
-        let copy = program.copy.as_deref().map(Copy::at).transpose()?;
+        let copy = program.copy.as_deref();
+        let copy = copy.map(|path| Copy::at(path, program.most)).transpose()?;
         Ok(copy.map(|copy| Arc::new(Mutex::new(copy))))
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_core::id::ObservationId;
@@ -14,10 +15,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Archive, Done, Workshop, refused};
-use crate::sandbox::{self, Closed, Confine, How, Interrupt, Kept, Program};
+use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program};
 
 /// Bytes of each stream that the model sees.
-const OUTPUT: usize = 24 << 10;
+const OUTPUT: usize = 16 << 10;
 const SECONDS: u64 = 120;
 const MOST_SECONDS: u64 = 1_800;
 
@@ -32,6 +33,23 @@ pub struct Shell {
     pub protected: Vec<PathBuf>,
     /// By which everything that it starts can be found again.
     pub mark: String,
+    /// What stands in for protected paths while a turn runs commands.
+    pub held: Mutex<Option<Held>>,
+}
+
+impl Shell {
+    /// The turn is over.
+    pub fn release(&self) {
+        drop(self.held.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn hold(&self) -> Result<(), String> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (None, Some(closed)) = (&*held, &self.closed) {
+            *held = Some(sandbox::hold(closed)?);
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn offer() -> Offered {
@@ -90,6 +108,7 @@ pub(super) fn run(
         copy: Some(copy.clone()),
         confine,
     };
+    shell.hold().map_err(|why| refused("CANNOT_RUN", why))?;
     let ran = sandbox::run(&program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
     let truncated = ran.stdout.is_cut() || ran.stderr.is_cut();
     if !truncated {

@@ -90,6 +90,9 @@ pub(crate) fn copied() {
     let copy = ground.path("elsewhere/copy.txt");
     program.copy = Some(copy.clone());
     let ran = run(&program);
+    assert_eq!((ran.uncopied, copy.exists()), (0, false), "all of it is in memory");
+    program.most = 8;
+    let ran = run(&program);
     assert_eq!(
         (ran.uncopied, ground.read("elsewhere/copy.txt").as_str()),
         (0, "one\ntwo\nthree\n")
