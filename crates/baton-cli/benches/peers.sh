@@ -108,7 +108,7 @@ for agent in $wanted; do
       continue
     fi
     versions+=("$("$path" --version 2>/dev/null)")
-    # Its own confinement needs what a namespace may not give: it is off, its best case.
+    # Without its own confinement, as claude: how it does with it is not measured here.
     provider='model_providers.scripted={name="scripted", base_url="http://127.0.0.1:{port}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}'
     play 'codex, unconfined' OPENAI_API_KEY=x -- "$path" exec --json --skip-git-repo-check \
       --dangerously-bypass-approvals-and-sandbox -c 'model="gpt-5"' -c 'model_provider="scripted"' \
