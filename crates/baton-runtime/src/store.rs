@@ -93,7 +93,15 @@ impl Disk {
     pub fn seen_by(seen: impl Fn(Op<'_>) + Send + Sync + 'static) -> Disk {
         let seen = Some(Seen(Box::new(seen)));
         let (passed, synced) = (AtomicU64::new(0), AtomicU64::new(0));
-        Disk { faults: Some(Arc::new(Faults { passed, synced, plan: Fault::None, seen })) }
+        Disk {
+            faults: Some(Arc::new(Faults {
+                passed,
+                synced,
+                changed: AtomicU64::new(0),
+                plan: Fault::None,
+                seen,
+            })),
+        }
     }
 
     fn seen(&self, op: Op<'_>) {
