@@ -444,7 +444,7 @@ impl<'a> Draft<'a> {
     fn global_context(&mut self) {
         let file = self.material.global_context.as_ref();
         let section =
-            file.map(|file| Section::file("global context", file, "goal and constraints"));
+            file.map(|file| Section::steady_file("global context", file, "goal and constraints"));
         self.sections.extend(section);
     }
 

@@ -242,7 +242,12 @@ pub fn stripped(raw: &str) -> Cow<'_, str> {
         '\n' | '\t' | '\u{200c}' | '\u{200d}' | '\u{fe0f}' => true,
         c => !(c.is_control() || is_invisible(c)),
     };
-    if raw.chars().all(is_kept) {
+    // Most texts are plain and go into every prompt: they are looked at in blocks.
+    let is_plain = |b: &u8| matches!(b, 0x20..0x7f | b'\n' | b'\t');
+    let is_plain_block = |block: &[u8]| block.iter().fold(true, |all, b| all & is_plain(b));
+    let blocks = raw.as_bytes().chunks(64);
+    let plain = blocks.take_while(|block| is_plain_block(block)).map(<[u8]>::len).sum();
+    if raw[plain..].chars().all(is_kept) {
         return Cow::Borrowed(raw);
     }
     let unified = raw.replace("\r\n", "\n").replace('\r', "\n");
@@ -292,8 +297,18 @@ fn escape_length(text: &str) -> usize {
 
 /// A fence that no line of the body can close.
 pub fn fence_for(body: &str) -> String {
-    let longest = body.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    "`".repeat((longest + 1).max(3))
+    "`".repeat((longest_run(body) + 1).max(3))
+}
+
+/// How many backticks stand in a row at most.
+pub fn longest_run(body: &str) -> usize {
+    let (mut longest, mut run, mut next) = (0, 0, 0);
+    for at in memchr::memchr_iter(b'`', body.as_bytes()) {
+        run = if at == next { run + 1 } else { 1 };
+        next = at + 1;
+        longest = longest.max(run);
+    }
+    longest
 }
 
 /// At most `max` characters; what was cut is said with `…`, which counts.

@@ -16,6 +16,8 @@ const BLOCK: usize = 1 << 20;
 
 /// Texts from this size on are remembered by their hash: most of a prompt is what the last one was.
 const REMEMBERED_FROM: usize = 512;
+/// What begins an entry of a history.
+const HEADING: &[u8] = b"\n## ";
 /// So many of them, then all are forgotten.
 const REMEMBERED: usize = 512;
 
@@ -25,6 +27,21 @@ thread_local! {
 
 /// The count of o200k_base. Text that looks like a special token counts as the text it is.
 pub fn count(text: &str) -> Tokens {
+    // A history window is the last one and an entry more. No token goes on from a line break to a
+    // heading mark, so its entries can be counted, and remembered, one by one.
+    let (mut start, mut total) = (0, 0);
+    if text.len() <= BLOCK {
+        for end in memchr::memmem::find_iter(text.as_bytes(), HEADING) {
+            if end + 1 - start >= REMEMBERED_FROM {
+                total += remembered(&text[start..=end]).0;
+                start = end + 1;
+            }
+        }
+    }
+    Tokens(total + remembered(&text[start..]).0)
+}
+
+fn remembered(text: &str) -> Tokens {
     if text.len() < REMEMBERED_FROM {
         return counted(text);
     }

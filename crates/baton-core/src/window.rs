@@ -76,6 +76,8 @@ pub struct Window {
 pub struct Log {
     text: String,
     items: Vec<Item>,
+    /// What the last window showed, and in which form: the next one shows nearly the same.
+    shown: BTreeMap<usize, (Form, String)>,
 }
 
 /// An iteration with the person's answer to it, or a task goal.
@@ -113,7 +115,7 @@ impl Form {
 
 impl Log {
     pub fn new(text: String) -> Log {
-        let mut log = Log { text, items: Vec::new() };
+        let mut log = Log { text, ..Log::default() };
         log.read_from(0);
         log
     }
@@ -126,6 +128,7 @@ impl Log {
     pub fn append(&mut self, new: &str) {
         // The last entry may go on, or be followed by the person's answer to it.
         let from = self.items.pop().map_or(0, |last| last.range.start);
+        self.shown.remove(&self.items.len());
         self.text.push_str(new);
         self.read_from(from);
     }
@@ -219,9 +222,14 @@ impl Log {
         let (named, counted) = (of(Form::Named), of(Form::Counted));
         let mut text = left_out(&named, &counted);
         total_tokens += line_tokens(&named, &counted);
+        let mut shown = BTreeMap::new();
         for (index, form) in forms.iter().filter(|(_, form)| form.is_shown()) {
-            text.push_str(&self.rendered(*index, *form));
+            let known = self.shown.remove(index).filter(|(own, _)| own == form);
+            let known = known.unwrap_or_else(|| (*form, self.rendered(*index, *form)));
+            text.push_str(&known.1);
+            shown.insert(*index, known);
         }
+        self.shown = shown;
         let iterations = |indices: &[usize]| -> Vec<Iteration> {
             indices.iter().filter_map(|index| self.items[*index].iteration).collect()
         };

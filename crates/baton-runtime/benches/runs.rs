@@ -83,8 +83,18 @@ fn limits(iterations: u32) -> Limits {
     }
 }
 
-/// Runs so many iterations; the time and the time in syncs at the end of each.
-fn run(board: &Board, iterations: u32, said: &Arc<AtomicU64>) -> Vec<(Duration, Duration)> {
+/// The time at the end of an iteration, and how much of it went to the disk.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    all: Duration,
+    /// In fsync and fdatasync.
+    syncs: Duration,
+    /// In the other calls that change the disk: making, writing, renaming files.
+    changes: Duration,
+}
+
+/// Runs so many iterations.
+fn run(board: &Board, iterations: u32, said: &Arc<AtomicU64>) -> Vec<Times> {
     let environment = Environment::of(&[]);
     let mut executors = Executors::new(Box::new(Instantly { said: said.clone() }));
     let disk = Disk::with_fault(Fault::None);
@@ -94,7 +104,8 @@ fn run(board: &Board, iterations: u32, said: &Arc<AtomicU64>) -> Vec<(Duration, 
         if let Notice::Event(record, _) = notice
             && matches!(record.event, Event::IterationEnded { .. })
         {
-            seen.lock().unwrap().push((start.elapsed(), own.sync_time()));
+            let (syncs, changes) = (own.sync_time(), own.change_time());
+            seen.lock().unwrap().push(Times { all: start.elapsed(), syncs, changes });
         }
     };
     let around = Around {
@@ -135,16 +146,22 @@ fn growth(iterations: u32) {
     let board = board(folder.path());
     let said = Arc::new(AtomicU64::new(0));
     let times = run(&board, iterations, &said);
-    println!("{} iterations in {:.1} s", times.len(), times.last().unwrap().0.as_secs_f64());
-    println!("iterations          an iteration     of it waiting for the disk     beside it");
+    println!("{} iterations in {:.1} s", times.len(), times.last().unwrap().all.as_secs_f64());
+    println!(
+        "iterations        an iteration   waiting for the disk   beside it   of that, other calls that change the disk   the rest"
+    );
     let span = |from: usize, to: usize| {
         let count = u32::try_from(to - from).unwrap();
-        let (all, sync) = (times[to].0 - times[from].0, times[to].1 - times[from].1);
+        let (one, two) = (times[from], times[to]);
+        let (all, sync) = (two.all - one.all, two.syncs - one.syncs);
+        let change = two.changes - one.changes;
         println!(
-            "{from:>6} to {to:>6}     {:>12}     {:>26}     {:>9}",
+            "{from:>6} to {to:>6} {:>14} {:>22} {:>11} {:>43} {:>10}",
             ms(all / count),
             ms(sync / count),
-            ms((all - sync) / count)
+            ms((all - sync) / count),
+            ms(change / count),
+            ms((all - sync - change) / count),
         );
         (all - sync) / count
     };
@@ -170,8 +187,9 @@ fn growth(iterations: u32) {
     println!("resume of {} iterations: {}", state.iteration, ms(start.elapsed()));
 }
 
-/// Many runs in one process, each to its fiftieth iteration.
-fn at_once(runs: usize) {
+/// Many runs in one process, each to its fiftieth iteration. Their folders are for the caller to
+/// keep: a file system may look long for a free inode where many files were just removed.
+fn at_once(runs: usize) -> Vec<tempfile::TempDir> {
     let folders: Vec<_> = (0..runs).map(|_| tempfile::tempdir().unwrap()).collect();
     let before = memory();
     let threads: Vec<_> = folders
@@ -198,11 +216,13 @@ fn at_once(runs: usize) {
         "{ended} of {runs} runs at once came to iteration 50; at most {:.2} MB more memory a run",
         (most - before.min(most)) as f64 / 1e6 / runs as f64
     );
+    folders
 }
 
 fn main() {
     baton_core::tokens::count("x");
     let asked = std::env::var("BATON_BENCH_ITERATIONS").ok().and_then(|text| text.parse().ok());
-    at_once(200);
+    let folders = at_once(200);
     growth(asked.unwrap_or(5_000));
+    drop(folders);
 }

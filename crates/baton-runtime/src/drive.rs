@@ -518,12 +518,12 @@ impl<'a> Drive<'a> {
                     self.stage(stage, attempt, &who, job.error.clone(), limit_seconds, writes)?;
                 }
                 Do::JudgeDecision { answer, check } => {
-                    let plan = files::plan(self.around.board)?;
+                    let plan = self.plan()?;
                     let judged = judge_decision(&self.state, &rules, &answer, check, &plan);
                     self.commit(judged.event)?;
                 }
                 Do::JudgeReport { job, report } => {
-                    let plan = files::plan(self.around.board)?;
+                    let plan = self.plan()?;
                     let event = judge_report(&self.state, &rules, &job.agent, &report, &plan);
                     self.commit(event)?;
                 }
@@ -713,6 +713,7 @@ impl<'a> Drive<'a> {
             context_window: (self.around.context_window)(&stage.name),
             facts: &facts,
             correction,
+            seen: Some(&self.guard),
         };
         self.gatherer.prompt_for(self.around.board, &wanted)
     }
@@ -824,7 +825,7 @@ impl<'a> Drive<'a> {
 
     fn work_order(&mut self, job: &Job) -> Result<(), Error> {
         let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
-        let plan = files::plan(self.around.board)?;
+        let plan = self.plan()?;
         let order = workflow::work_order(&self.state, &rules, &job.agent, &plan);
         let name = format!("workspace/{}/current_task.md", job.agent.file_stem());
         self.write(&name, order.as_bytes())
@@ -832,13 +833,11 @@ impl<'a> Drive<'a> {
 
     /// Writes a file of the blackboard, where it is not this already.
     fn write(&mut self, name: &str, content: &[u8]) -> Result<(), Error> {
-        let path = self.around.board.root.join(name);
-        let is_there =
-            load::bytes(&path, baton_core::report::MAX_BYTES * 4).is_ok_and(|own| own == content);
-        if !is_there {
-            self.around.disk.replace(&path, content)?;
+        if self.guard.unchanged(name) == Some(content) {
+            return Ok(());
         }
-        Ok(self.guard.own(name)?)
+        self.around.disk.replace(&self.around.board.root.join(name), content)?;
+        Ok(self.guard.wrote(name, content)?)
     }
 
     fn remove(&mut self, name: &str) -> Result<(), Error> {

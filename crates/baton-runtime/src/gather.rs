@@ -17,6 +17,7 @@ use baton_core::summary::Summary;
 use baton_core::window::Log;
 
 use crate::board::{Board, HISTORY_FILE, PLAN_FILE, POLICY_FILE};
+use crate::guard::{Guard, Known};
 use crate::load;
 use crate::summaries::{ARCHIVE, Mode, Summaries};
 
@@ -57,6 +58,8 @@ pub struct Wanted<'a> {
     pub context_window: Option<Tokens>,
     pub facts: &'a FinishFacts,
     pub correction: Option<String>,
+    /// Who has just looked at the live files: what it saw is not read again.
+    pub seen: Option<&'a Guard>,
 }
 
 /// A blackboard as the prompts see it.
@@ -126,8 +129,15 @@ impl Gatherer {
         facts: &FinishFacts,
     ) -> Result<Prompt, Error> {
         let is_past = iteration.is_some();
-        let wanted =
-            Wanted { who: wanted, iteration, is_past, context_window, facts, correction: None };
+        let wanted = Wanted {
+            who: wanted,
+            iteration,
+            is_past,
+            context_window,
+            facts,
+            correction: None,
+            seen: None,
+        };
         self.prompt_for(board, &wanted)
     }
 
@@ -136,7 +146,8 @@ impl Gatherer {
             self.read_history(board)?;
         }
         let Wanted { who: wanted, iteration, context_window, facts, .. } = *ask;
-        let reports = self.reports(board, wanted, iteration.filter(|_| ask.is_past))?;
+        let files = Files { board, seen: ask.seen };
+        let reports = self.reports(&files, wanted, iteration.filter(|_| ask.is_past))?;
         let agent = match wanted {
             For::Agent(agent) | For::Subloop(agent) => Some(agent),
             For::Main | For::FinishCheck => None,
@@ -151,10 +162,10 @@ impl Gatherer {
             context_window,
             policy_path: POLICY_FILE.to_owned(),
             history_path: HISTORY_FILE.to_owned(),
-            global_context: injected(board, "memory/global_context.md")?,
-            plan: injected(board, PLAN_FILE)?,
-            work_order: work_order.map_or(Ok(None), |path| injected(board, &path))?,
-            acceptance_scope: injected(board, "memory/acceptance_scope.json")?,
+            global_context: files.injected("memory/global_context.md")?,
+            plan: files.injected(PLAN_FILE)?,
+            work_order: work_order.map_or(Ok(None), |path| files.injected(&path))?,
+            acceptance_scope: files.injected("memory/acceptance_scope.json")?,
             reports,
             correction: ask.correction.clone(),
         };
@@ -175,10 +186,11 @@ impl Gatherer {
     /// The reports that a prompt may use, the newest first.
     fn reports(
         &mut self,
-        board: &Board,
+        files: &Files<'_>,
         wanted: &For,
         iteration: Option<Iteration>,
     ) -> Result<Vec<Filed>, Error> {
+        let board = files.board;
         let rounds = (board.config.context.subagent_history as usize).max(1);
         // These stages come behind others of their own iteration.
         let sees_now = match wanted {
@@ -195,8 +207,8 @@ impl Gatherer {
         let mut all = Vec::new();
         for agent in agents.chain(last_look) {
             let mut found: Vec<Filed> = Vec::new();
-            let standard = self.standard(board, wanted, &agent);
-            found.extend(self.filed(board, &standard, &agent, wanted));
+            let standard = standard(files, wanted, &agent);
+            found.extend(self.filed(files, &standard, &agent, wanted));
             let is_past =
                 |own: Iteration| iteration.is_none_or(|now| own < now || sees_now && own == now);
             found.retain(|filed| {
@@ -217,7 +229,7 @@ impl Gatherer {
                 let path = format!("{ARCHIVE}/{}", name.file());
                 if last != Some(name.iteration) && is_accepted(board, &path, name) {
                     last = Some(name.iteration);
-                    found.extend(self.filed(board, &path, &agent, wanted));
+                    found.extend(self.filed(files, &path, &agent, wanted));
                 }
             }
             all.extend(found);
@@ -225,26 +237,23 @@ impl Gatherer {
         Ok(all)
     }
 
-    /// Where the newest report of an agent is: inside the sub-loop it has a number.
-    fn standard(&self, board: &Board, wanted: &For, agent: &AgentName) -> String {
-        let stem = agent.file_stem();
-        let most = match wanted {
-            For::Subloop(_) => board.pack.policy.subloop.as_ref().map_or(0, |subloop| subloop.max),
-            For::Main | For::Agent(_) | For::FinishCheck => 0,
-        };
-        let numbered = (1..=most).rev().map(|k| format!("reports/report_{stem}_subloop_{k}.md"));
-        let found = numbered.into_iter().find(|path| board.root.join(path).exists());
-        found.unwrap_or_else(|| format!("reports/report_{stem}.md"))
-    }
-
     fn filed(
         &mut self,
-        board: &Board,
+        files: &Files<'_>,
         path: &str,
         agent: &AgentName,
         wanted: &For,
     ) -> Option<Filed> {
-        let summary = match self.summaries.get(path, agent, &board.pack.policy) {
+        let board = files.board;
+        let policy = &board.pack.policy;
+        let summary = match files.known(path) {
+            Known::File { bytes, modified } => {
+                self.summaries.of(path, bytes, modified, agent, policy)
+            }
+            Known::Missing => return None,
+            Known::No => self.summaries.get(path, agent, policy),
+        };
+        let summary = match summary {
             Ok(summary) => summary,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
@@ -260,7 +269,7 @@ impl Gatherer {
         let is_whole = matches!(wanted, For::Subloop(_) | For::FinishCheck)
             || !board.config.features.levels
             || (*wanted == For::Main && board.config.context.level == 3);
-        let whole = match is_whole.then(|| load::text(&board.root.join(path), report::MAX_BYTES)) {
+        let whole = match is_whole.then(|| files.text(path, report::MAX_BYTES)) {
             Some(Ok(text)) => Whole::Text(text),
             Some(Err(error)) => Whole::Unreadable(error.to_string()),
             None => Whole::NotRead,
@@ -269,12 +278,50 @@ impl Gatherer {
     }
 }
 
-fn injected(board: &Board, path: &str) -> Result<Option<Injected>, Error> {
-    match load::text(&board.root.join(path), TEXT_BYTES) {
-        Ok(text) => Ok(Some(Injected { path: path.to_owned(), text })),
-        Err(load::Error::Missing(_)) => Ok(None),
-        Err(error) => Err(error.into()),
+/// The files of a blackboard: as they were just seen, or from the disk.
+struct Files<'a> {
+    board: &'a Board,
+    seen: Option<&'a Guard>,
+}
+
+impl Files<'_> {
+    fn known(&self, path: &str) -> Known<'_> {
+        self.seen.map_or(Known::No, |guard| guard.known(path))
     }
+
+    fn text(&self, path: &str, limit: u64) -> Result<String, load::Error> {
+        let file = || self.board.root.join(path);
+        match self.known(path) {
+            Known::Missing => Err(load::Error::Missing(file())),
+            // What is wrong with the others is said by who reads them.
+            Known::File { bytes, .. } if bytes.len() as u64 <= limit => {
+                let text = std::str::from_utf8(bytes).map(str::to_owned);
+                text.or_else(|_| load::text(&file(), limit))
+            }
+            Known::File { .. } | Known::No => load::text(&file(), limit),
+        }
+    }
+
+    fn injected(&self, path: &str) -> Result<Option<Injected>, Error> {
+        match self.text(path, TEXT_BYTES) {
+            Ok(text) => Ok(Some(Injected { path: path.to_owned(), text })),
+            Err(load::Error::Missing(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Where the newest report of an agent is: inside the sub-loop it has a number.
+fn standard(files: &Files<'_>, wanted: &For, agent: &AgentName) -> String {
+    let stem = agent.file_stem();
+    let subloop = files.board.pack.policy.subloop.as_ref();
+    let most = match wanted {
+        For::Subloop(_) => subloop.map_or(0, |subloop| subloop.max),
+        For::Main | For::Agent(_) | For::FinishCheck => 0,
+    };
+    let numbered = (1..=most).rev().map(|k| format!("reports/report_{stem}_subloop_{k}.md"));
+    let found = numbered.into_iter().find(|path| files.board.root.join(path).exists());
+    found.unwrap_or_else(|| format!("reports/report_{stem}.md"))
 }
 
 /// The archive holds refused reports as well.

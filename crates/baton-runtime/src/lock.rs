@@ -32,6 +32,8 @@ pub struct Heart {
 pub struct Lock {
     file: File,
     path: PathBuf,
+    /// Its device and number, which stay as long as it is held.
+    place: (u64, u64),
 }
 
 impl Drop for Lock {
@@ -72,7 +74,9 @@ impl Lock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(text.as_bytes()))
             .map_err(io)?;
-        Ok(Lock { file, path: path.to_owned() })
+        let metadata = file.metadata().map_err(io)?;
+        let place = (metadata.dev(), metadata.ino());
+        Ok(Lock { file, path: path.to_owned(), place })
     }
 
     /// Shows that its holder lives, by the time of the lock file: every two seconds, as long as the
@@ -95,9 +99,8 @@ impl Lock {
 
     /// Whether the lock that is held is still the one that others would ask for.
     pub fn is_in_place(&self) -> bool {
-        let inode = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-        let held = self.file.metadata().map(inode).ok();
-        held.is_some() && held == std::fs::metadata(&self.path).map(inode).ok()
+        let now = std::fs::metadata(&self.path);
+        now.is_ok_and(|now| (now.dev(), now.ino()) == self.place)
     }
 
     /// Who holds it now, without taking it.

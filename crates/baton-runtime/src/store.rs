@@ -28,6 +28,8 @@ pub struct Faults {
     passed: AtomicU64,
     /// Nanoseconds that were spent waiting for the disk.
     synced: AtomicU64,
+    /// And in the other calls that change it.
+    changed: AtomicU64,
     plan: Fault,
     /// Is told every change that was made.
     seen: Option<Seen>,
@@ -84,6 +86,7 @@ impl Disk {
             faults: Some(Arc::new(Faults {
                 passed: AtomicU64::new(0),
                 synced: AtomicU64::new(0),
+                changed: AtomicU64::new(0),
                 plan,
                 seen: None,
             })),
@@ -94,7 +97,15 @@ impl Disk {
     pub fn seen_by(seen: impl Fn(Op<'_>) + Send + Sync + 'static) -> Disk {
         let seen = Some(Seen(Box::new(seen)));
         let (passed, synced) = (AtomicU64::new(0), AtomicU64::new(0));
-        Disk { faults: Some(Arc::new(Faults { passed, synced, plan: Fault::None, seen })) }
+        Disk {
+            faults: Some(Arc::new(Faults {
+                passed,
+                synced,
+                changed: AtomicU64::new(0),
+                plan: Fault::None,
+                seen,
+            })),
+        }
     }
 
     fn seen(&self, op: Op<'_>) {
@@ -142,10 +153,9 @@ impl Disk {
         point()?;
         let start = std::time::Instant::now();
         let out = call()?;
-        if is_sync {
-            let time = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            faults.synced.fetch_add(time, Ordering::SeqCst);
-        }
+        let time = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let spent = if is_sync { &faults.synced } else { &faults.changed };
+        spent.fetch_add(time, Ordering::SeqCst);
         point()?;
         Ok(out)
     }
@@ -168,6 +178,12 @@ impl Disk {
     /// How long the disk was waited for, where that is measured.
     pub fn sync_time(&self) -> std::time::Duration {
         let nanos = self.faults.as_ref().map_or(0, |faults| faults.synced.load(Ordering::SeqCst));
+        std::time::Duration::from_nanos(nanos)
+    }
+
+    /// How long the other calls that change the disk took, where that is measured.
+    pub fn change_time(&self) -> std::time::Duration {
+        let nanos = self.faults.as_ref().map_or(0, |faults| faults.changed.load(Ordering::SeqCst));
         std::time::Duration::from_nanos(nanos)
     }
 
@@ -233,29 +249,41 @@ impl Disk {
     /// all the rest. The spare is swept away at the end.
     pub fn replace(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
         let folder = folder_of(path);
-        let is_file = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
-        if !is_file {
-            return self.write_here(path, content);
-        }
+        let old = match fs::symlink_metadata(path) {
+            Ok(old) if old.is_file() => old,
+            _ => return self.write_here(path, content),
+        };
         let spare = folder.join(SPARE);
         // A spare that is a link, or has another name elsewhere, is not ours: writing it would write
         // somebody else's file.
-        let is_ours = |metadata: fs::Metadata| metadata.is_file() && metadata.nlink() == 1;
-        if fs::symlink_metadata(&spare).is_ok_and(|metadata| !is_ours(metadata)) {
+        let is_ours = |metadata: &fs::Metadata| metadata.is_file() && metadata.nlink() == 1;
+        let mut there = fs::symlink_metadata(&spare).ok();
+        if there.as_ref().is_some_and(|metadata| !is_ours(metadata)) {
             self.change(false, || fs::remove_file(&spare)).map_err(failed("remove", &spare))?;
             self.seen(Op::Remove(&spare));
+            there = None;
         }
         let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+        // Not cut first: its room on the disk is used again.
         let mut file = self
             .change(false, || {
                 let mut options = File::options();
-                options.create(true).truncate(true).write(true).custom_flags(no_follow).open(&spare)
+                options.create(true).truncate(false).write(true).custom_flags(no_follow);
+                options.open(&spare)
             })
             .map_err(failed("write", &spare))?;
-        self.seen(Op::Create(&spare));
+        if there.is_none() {
+            self.seen(Op::Create(&spare));
+        }
         self.put(content, |bytes| file.write_all(bytes)).map_err(failed("write", &spare))?;
         self.seen(Op::WriteAt(&spare, 0, content));
-        if let Ok(old) = fs::metadata(path) {
+        let now = file.metadata().map_err(failed("read", &spare))?;
+        if now.len() > content.len() as u64 {
+            self.change(false, || file.set_len(content.len() as u64))
+                .map_err(failed("write", &spare))?;
+            self.seen(Op::Cut(&spare, content.len() as u64));
+        }
+        if now.permissions() != old.permissions() {
             file.set_permissions(old.permissions()).map_err(failed("write", &spare))?;
         }
         self.sync_file(&file, &spare)?;

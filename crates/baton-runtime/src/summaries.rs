@@ -89,14 +89,17 @@ impl Look {
         if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        let nanos = u64::try_from(metadata.mtime_nsec()).unwrap_or(0);
-        let mtime = u64::try_from(metadata.mtime())
+        Ok(Look::of((metadata.mtime(), metadata.mtime_nsec()), metadata.len()))
+    }
+
+    fn of((seconds, nanos): (i64, i64), size: u64) -> Look {
+        let mtime = u64::try_from(seconds)
             .unwrap_or(0)
             .saturating_mul(1_000_000_000)
-            .saturating_add(nanos);
+            .saturating_add(u64::try_from(nanos).unwrap_or(0));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let seen = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Look { mtime, size: metadata.len(), seen })
+        Look { mtime, size, seen }
     }
 
     fn is_same(&self, earlier: &Look) -> bool {
@@ -176,6 +179,32 @@ impl Summaries {
     pub fn get(&mut self, path: &str, agent: &AgentName, policy: &Policy) -> io::Result<Summary> {
         let file = self.root.join(path);
         let look = Look::at(&file)?;
+        self.found(path, look, agent, policy, || head_of(&file))
+    }
+
+    /// As `get`, of a file that was just read and is this, last changed then.
+    pub fn of(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        modified: (i64, i64),
+        agent: &AgentName,
+        policy: &Policy,
+    ) -> io::Result<Summary> {
+        let look = Look::of(modified, bytes.len() as u64);
+        self.found(path, look, agent, policy, || {
+            Ok(summary::head(&bytes[..bytes.len().min(summary::BYTES)]).to_vec())
+        })
+    }
+
+    fn found(
+        &mut self,
+        path: &str,
+        look: Look,
+        agent: &AgentName,
+        policy: &Policy,
+        head: impl FnOnce() -> io::Result<Vec<u8>>,
+    ) -> io::Result<Summary> {
         let known = self.entries.get(path);
         if let Some(entry) = known.filter(|entry| look.is_same(&entry.look))
             && let Some(summary) = entry.read(path, &self.rules)
@@ -184,7 +213,7 @@ impl Summaries {
             self.asked.push((agent.clone(), true));
             return Ok(summary);
         }
-        let bytes = head_of(&file)?;
+        let bytes = head()?;
         let hash = digest(&[agent.as_str().as_bytes(), &bytes]);
         if let Some(entry) = known.filter(|entry| entry.hash == hash)
             && let Some(mut summary) = entry.read(path, &self.rules)

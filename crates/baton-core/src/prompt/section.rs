@@ -1,6 +1,10 @@
 //! One piece of a prompt. A file is fenced: its text can neither end the fence nor pose as another
 //! section, whatever it holds.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -31,6 +35,31 @@ pub struct Section {
     pub cut: Option<String>,
     #[serde(skip)]
     text: String,
+}
+
+thread_local! {
+    /// Sections that are the same in every prompt, each with what it was made of.
+    static KEPT: RefCell<BTreeMap<String, (String, Section)>> = const { RefCell::new(BTreeMap::new()) };
+    static KEPT_POLICY: RefCell<Option<(Policy, Section)>> = const { RefCell::new(None) };
+}
+/// So many of them, then all are forgotten.
+const MOST_KEPT: usize = 32;
+
+/// The section that was made of this text under this name, or a new one.
+fn kept(name: &str, source: &str, make: impl FnOnce() -> Section) -> Section {
+    KEPT.with_borrow_mut(|kept| {
+        if let Some((own, section)) = kept.get(name)
+            && own == source
+        {
+            return section.clone();
+        }
+        let section = make();
+        if kept.len() >= MOST_KEPT {
+            kept.clear();
+        }
+        kept.insert(name.to_owned(), (source.to_owned(), section.clone()));
+        section
+    })
 }
 
 /// A run of marks that is longer than this is noise, and no fence must be longer than it.
@@ -79,6 +108,10 @@ impl Section {
 
     /// The agent's own prompt: the only file that speaks for Baton, and so stands open.
     pub(super) fn instructions(agent: &str, prompt: &str) -> Section {
+        kept(agent, prompt, || Section::new_instructions(agent, prompt))
+    }
+
+    fn new_instructions(agent: &str, prompt: &str) -> Section {
         let prompt = text::stripped(prompt.trim());
         let mut fence = Fence::default();
         for line in text::lines(&prompt) {
@@ -92,6 +125,17 @@ impl Section {
     }
 
     pub(super) fn policy(policy: &Policy, path: &str) -> Section {
+        KEPT_POLICY.with_borrow_mut(|kept| match kept {
+            Some((own, section)) if own == policy => section.clone().from(path),
+            _ => {
+                let section = Section::new_policy(policy).from(path);
+                *kept = Some((policy.clone(), section.clone()));
+                section
+            }
+        })
+    }
+
+    fn new_policy(policy: &Policy) -> Section {
         let mut value = serde_json::to_value(policy).unwrap_or_default();
         if let Some(sections) = value.as_object_mut() {
             sections.shift_remove("$schema");
@@ -101,7 +145,12 @@ impl Section {
         }
         let mut section = Section::fenced("policy", "Policy", &value.to_string(), "the rules");
         section.cut = Some("word lists and context rules, which code applies".to_owned());
-        section.from(path)
+        section
+    }
+
+    /// A file that people rarely change.
+    pub(super) fn steady_file(name: &str, file: &Injected, why: &str) -> Section {
+        kept(&file.path, &file.text, || Section::file(name, file, why))
     }
 
     pub(super) fn file(name: &str, file: &Injected, why: &str) -> Section {
@@ -296,10 +345,9 @@ fn outline(value: &Value) -> String {
 }
 
 /// Runs of backticks that would make the fence as long as themselves are cut, and that is said.
-fn without_long_runs(body: &str) -> (String, bool) {
-    let run = "`".repeat(LONGEST_RUN + 1);
-    if !body.contains(&run) {
-        return (body.to_owned(), false);
+fn without_long_runs(body: &str) -> (Cow<'_, str>, bool) {
+    if text::longest_run(body) <= LONGEST_RUN {
+        return (Cow::Borrowed(body), false);
     }
     let mut out = String::with_capacity(body.len());
     let mut count = 0;
@@ -311,5 +359,5 @@ fn without_long_runs(body: &str) -> (String, bool) {
             _ => {}
         }
     }
-    (out, true)
+    (Cow::Owned(out), true)
 }

@@ -72,6 +72,17 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Long texts are counted entry by entry: what stands before a heading must not matter.
+    #[test]
+    fn counts_of_entries_add_up(ends in proptest::collection::vec("[a-z .,;:/#!{}'\"中。\\t0-9-]{0,6}[ \\t\\r\\n]{0,4}", 1..6)) {
+        let entries = ends.iter().map(|end| format!("## Iteration 1\n{}{end}\n", "word 中文, ".repeat(50)));
+        let text: String = entries.collect();
+        let other = bpe_openai::o200k_base().count(&text);
+        prop_assert_eq!(tokens::count(&text), Tokens(other as u64), "{}", text);
+    }
+}
+
 #[test]
 fn every_prompt_counts_the_same_in_both_implementations() {
     for name in crate::PACKS {

@@ -119,6 +119,16 @@ pub(super) fn newest_facts(board: &Board) -> Vec<ReportFacts> {
 }
 
 impl Drive<'_> {
+    /// The plan's text as it is now.
+    pub(super) fn plan(&self) -> Result<String, load::Error> {
+        let known = self.guard.unchanged(PLAN_FILE);
+        let known = known.filter(|bytes| bytes.len() as u64 <= baton_core::plan::MAX_BYTES);
+        match known.map(std::str::from_utf8) {
+            Some(Ok(text)) => Ok(text.to_owned()),
+            _ => plan(self.around.board),
+        }
+    }
+
     /// Makes the files of an event. The state is still the one before it.
     pub(super) fn effect(&mut self, record: &Record) -> Result<(), Error> {
         match &record.event {
@@ -171,7 +181,7 @@ impl Drive<'_> {
     /// person since, and stays.
     fn new_plan(&mut self, before: &str) -> Result<(), Error> {
         let Phase::JudgeDecision { check, answer, .. } = &self.state.phase else { return Ok(()) };
-        let text = plan(self.around.board)?;
+        let text = self.plan()?;
         if plan_hash(&text) != before {
             return Ok(());
         }

@@ -4,5 +4,6 @@
 
 mod boards;
 mod cache;
+mod guard;
 mod sizes;
 mod snapshots;
