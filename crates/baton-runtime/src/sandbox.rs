@@ -201,7 +201,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn launch_if_asked() {
     let mut arguments = std::env::args_os();
     if arguments.next().is_some_and(|name| name == LAUNCHER) {
-        std::process::exit(launch::launch(arguments));
+        enter::leave(launch::launch(arguments));
     }
     CAN_LAUNCH.store(true, Ordering::SeqCst);
 }
