@@ -46,11 +46,12 @@ enum Body {
 }
 
 impl Client {
-    pub(super) fn new(connect: Duration) -> Result<Client, String> {
+    pub(super) fn new(connect: Duration, reuse: bool) -> Result<Client, String> {
         // Fails only when a provider is there already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let inner = reqwest::Client::builder()
             .connect_timeout(connect)
+            .pool_max_idle_per_host(if reuse { usize::MAX } else { 0 })
             // A key must not follow a redirect to another host.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
