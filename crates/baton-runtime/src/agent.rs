@@ -232,6 +232,8 @@ impl Agent {
     ) -> Result<Option<Ending>, Error> {
         let ending = self.until_it_ends(limit, interrupt, hear);
         self.workshop.shell.release();
+        // What a person or a run is told must not be lost with the power.
+        self.transcript.sync()?;
         ending
     }
 

@@ -389,8 +389,23 @@ impl Disk {
 
     /// Adds to an open file and waits until the disk has it.
     pub(crate) fn append(&self, file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        self.append_unsynced(file, path, bytes)?;
+        self.sync_data(file, path)
+    }
+
+    /// Adds to an open file. A crash of ours does not lose it, one of the machine may.
+    pub(crate) fn append_unsynced(
+        &self,
+        file: &mut File,
+        path: &Path,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
         self.put(bytes, |bytes| file.write_all(bytes)).map_err(failed("write", path))?;
         self.seen(Op::Append(path, bytes));
+        Ok(())
+    }
+
+    pub(crate) fn sync_data(&self, file: &File, path: &Path) -> Result<(), Error> {
         self.change(true, || file.sync_data()).map_err(failed("sync", path))?;
         self.seen(Op::Sync(path));
         Ok(())

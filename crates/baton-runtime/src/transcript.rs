@@ -1,4 +1,4 @@
-//! The transcript of one agent's conversation: every step, whole, on disk before the next one begins.
+//! The transcript of one agent's conversation: every step, whole, written before the next one begins.
 //! An agent that was interrupted goes on from here, and Recall finds earlier results here.
 
 use std::collections::BTreeMap;
@@ -130,17 +130,27 @@ impl Transcript {
         Ok(Opened { transcript, head, steps, torn: frames.torn })
     }
 
-    /// Writes a step down. When it returns, the disk has it.
+    /// Writes a step down. An act waits until the disk has its intent, and with it everything before;
+    /// the rest is on its way. After a crash of the machine the last result may be unknown, and is
+    /// then called so.
     pub fn append(&mut self, step: &Step) -> Result<(), Error> {
         let json = serde_json::to_string(step).unwrap_or_default();
         let bytes = framed(json.as_bytes());
         let path = self.folder.join(STEPS);
-        self.disk.append(&mut self.file, &path, &bytes)?;
+        self.disk.append_unsynced(&mut self.file, &path, &bytes)?;
+        if matches!(step, Step::Started { .. }) {
+            self.disk.sync_data(&self.file, &path)?;
+        }
         if let Step::Observed(observed) = step {
             self.index.insert(observed.id, (self.length, bytes.len()));
         }
         self.length += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Waits until the disk has all of it.
+    pub fn sync(&self) -> Result<(), Error> {
+        Ok(self.disk.sync_data(&self.file, &self.folder.join(STEPS))?)
     }
 
     pub fn folder(&self) -> &Path {
