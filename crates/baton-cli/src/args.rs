@@ -91,7 +91,7 @@ network. Exit codes as everywhere; 3 when the model does not follow the protocol
         #[arg(long, value_name = "ID", conflicts_with = "iteration")]
         snapshot: Option<String>,
     },
-    /// Remove snapshots that no run needs any more
+    /// Remove snapshots and transcripts that no run needs any more
     Gc {
         /// Keep those of runs that ended within so many days
         #[arg(long, value_name = "N", default_value_t = 30)]

@@ -705,6 +705,13 @@ fn the_demo_runs_a_whole_job_without_key_or_network() {
         }
     }
     assert_eq!(looked, 5);
+    let board = folder.join("project/.baton");
+    let gc = |days: &str| {
+        place.expect(&["gc", "--days", days, "--blackboard", board.to_str().unwrap()], 0)
+    };
+    assert!(gc("30").contains("0 transcripts removed"), "what is young is kept");
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(gc("0").contains("7 transcripts removed"), "what no run needs goes");
     assert!(place.expect(&["demo", folder.to_str().unwrap()], 2).contains("is not empty"));
 }
 

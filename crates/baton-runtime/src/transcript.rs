@@ -158,6 +158,25 @@ impl Transcript {
     }
 }
 
+/// Where the transcripts of a run are.
+pub fn folder_of(board: &Path, run: &str) -> PathBuf {
+    board.join("transcripts").join(run)
+}
+
+/// Removes the transcripts of a run; how many, and their bytes. With `is_dry`, only counted.
+pub fn prune(board: &Path, run: &str, is_dry: bool) -> (usize, u64) {
+    let files = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folder = folder_of(board, run);
+    let stages: Vec<PathBuf> = files(&folder).map(|entry| entry.path()).collect();
+    let sizes = stages.iter().flat_map(|stage| files(stage));
+    let bytes = sizes.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
+    // What cannot be removed now is found at the next look.
+    if !is_dry && !stages.is_empty() && std::fs::remove_dir_all(&folder).is_err() {
+        return (0, 0);
+    }
+    (stages.len(), bytes)
+}
+
 fn open_file(path: &Path) -> Result<File, Error> {
     let file = File::options().append(true).read(true).open(path);
     file.map_err(|source| Error::Io { path: path.to_owned(), source })

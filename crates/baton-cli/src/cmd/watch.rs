@@ -11,7 +11,7 @@ use baton_runtime::lock::Lock;
 use baton_runtime::model::catalogue::Cost;
 use baton_runtime::snapshot::Snapshots;
 use baton_runtime::store::Disk;
-use baton_runtime::{drive, journal};
+use baton_runtime::{drive, journal, transcript};
 use serde_json::json;
 
 use super::run::failed;
@@ -303,12 +303,15 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
     let runs =
         journal::runs(&board.root).map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
     let mut wanted = std::collections::BTreeSet::new();
+    let mut transcripts = (0, 0);
     for run in &runs {
         let all = records(&board, run)?;
         let is_over = all.last().is_some_and(|last| {
             matches!(last.event, Event::Finished { .. } | Event::Abandoned) && last.time.0 < oldest
         });
         if is_over {
+            let (count, bytes) = transcript::prune(&board.root, run, is_dry);
+            transcripts = (transcripts.0 + count, transcripts.1 + bytes);
             continue;
         }
         wanted.extend(all.iter().filter_map(|record| match &record.event {
@@ -322,13 +325,15 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
     let (count, bytes) = pruned.map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
     let would = if is_dry { "would be removed" } else { "removed" };
     let text = format!(
-        "{count} snapshots {would}, {:.1} MB; {} are kept\n",
+        "{count} snapshots {would}, {:.1} MB; {} are kept\n{} transcripts {would}, {:.1} MB\n",
         bytes as f64 / 1e6,
-        wanted.len()
+        wanted.len(),
+        transcripts.0,
+        transcripts.1 as f64 / 1e6,
     );
     Ok(Reply::new(
         text,
-        json!({ "ok": true, "snapshots": count, "bytes": bytes, "kept": wanted.len() }),
+        json!({ "ok": true, "snapshots": count, "bytes": bytes, "kept": wanted.len(), "transcripts": transcripts.0 }),
     ))
 }
 

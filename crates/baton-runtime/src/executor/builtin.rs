@@ -127,7 +127,7 @@ fn transcript_folder(call: &Call<'_>) -> PathBuf {
     let stage = call.stage;
     let subloop = stage.subloop.map_or(String::new(), |number| format!("-subloop-{number}"));
     let name = format!("{}-{}{subloop}-a{}", stage.iteration, stage.name, call.attempt);
-    call.board.join("transcripts").join(call.run).join(name)
+    crate::transcript::folder_of(call.board, call.run).join(name)
 }
 
 impl Executor for Builtin {
