@@ -309,7 +309,7 @@ fn edits_refuse_what_somebody_else_changed_and_many_are_all_or_nothing() {
 #[test]
 fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
     let place = Place::new(vec![
-        call("Bash", json!({ "command": "echo once >> counter; touch reached; sleep 30" })),
+        call("Bash", json!({ "command": "echo once >> counter; touch reached; sleep 31.4159" })),
         text("It is unknown."),
     ]);
     let args = ["exec", "-p", "Go."];
@@ -323,7 +323,7 @@ fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
     child.kill().unwrap();
     child.wait().unwrap();
     std::thread::sleep(Duration::from_millis(200));
-    assert!(!is_running("sleep 30"), "what it had started lives on");
+    assert!(!is_running("sleep 31.4159"), "what it had started lives on");
     let steps = place.steps();
     assert_eq!(steps.last().unwrap()["step"], "started", "{steps:?}");
     let said = place.expect(&["exec", "--continue", "-p", "What happened?"], 0);
