@@ -287,6 +287,21 @@ pub struct Limits {
     pub stage_cost: Option<u64>,
 }
 
+impl Limits {
+    /// So many iterations, so long a stage, and nothing else.
+    pub fn of(iterations: u32, stage_seconds: u64) -> Limits {
+        Limits {
+            iterations,
+            seconds: None,
+            tokens: None,
+            cost: None,
+            stage_seconds,
+            stage_tokens: None,
+            stage_cost: None,
+        }
+    }
+}
+
 /// A decision of MAIN that holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -24,8 +24,6 @@ pub enum Error {
     Model(#[from] model::Error),
     #[error("the transcript does not fit this program: {0}")]
     Misfit(#[from] baton_core::turn::Misfit),
-    #[error("cannot start: {0}")]
-    Start(String),
 }
 
 /// The model that an agent thinks with.
@@ -64,7 +62,8 @@ pub struct Agent {
     workshop: Workshop,
     transcript: Transcript,
     conversation: Conversation,
-    runtime: tokio::runtime::Runtime,
+    /// Bytes of a torn last step that were cut off its transcript, until it is said.
+    torn: usize,
     /// Nano-dollars; `None` once a call's cost was not known.
     cost: Option<u64>,
     cost_limit: Option<u64>,
@@ -111,7 +110,7 @@ impl Agent {
         let (mind, shop) = (&setup.mind, &setup.workshop);
         let head = Head::new(mind.protocol, &mind.model, shop.root.path(), shop.writes);
         let transcript = Transcript::create(folder, &head, disk)?;
-        Agent::assembled(setup, transcript)
+        Ok(Agent::assembled(setup, transcript))
     }
 
     /// Goes on with the conversation in this folder.
@@ -123,7 +122,8 @@ impl Agent {
         let opened = Transcript::open(folder, disk)?;
         // An action is read as it was written.
         setup.mind.protocol = opened.head.protocol;
-        let mut agent = Agent::assembled(setup, opened.transcript)?;
+        let mut agent = Agent::assembled(setup, opened.transcript);
+        agent.torn = opened.torn;
         for step in &opened.steps {
             agent.conversation.apply(step)?;
             if let Step::Answered { answer } = step {
@@ -133,7 +133,7 @@ impl Agent {
         Ok(agent)
     }
 
-    fn assembled(setup: Setup, transcript: Transcript) -> Result<Agent, Error> {
+    fn assembled(setup: Setup, transcript: Transcript) -> Agent {
         let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit } = setup;
         let tools = tool::offered(workshop.writes);
         let conversation = Conversation::new(mind.protocol, tools, limits);
@@ -144,10 +144,8 @@ impl Agent {
             system: system(workshop.root.path()),
             rules: String::new(),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Error::Start(error.to_string()))?;
         let cost = Some(0);
-        Ok(Agent {
+        Agent {
             mind,
             tags,
             layers,
@@ -155,10 +153,10 @@ impl Agent {
             workshop,
             transcript,
             conversation,
-            runtime,
+            torn: 0,
             cost,
             cost_limit,
-        })
+        }
     }
 
     pub fn conversation(&self) -> &Conversation {
@@ -244,6 +242,10 @@ impl Agent {
         hear: Hear<'_>,
     ) -> Result<Option<Ending>, Error> {
         let start = std::time::Instant::now();
+        let torn = std::mem::take(&mut self.torn);
+        if torn > 0 {
+            hear(Heard::Said(format!("a torn step of {torn} bytes was cut off the transcript")));
+        }
         loop {
             if interrupt.is_at_once() {
                 return Ok(None);
@@ -300,20 +302,8 @@ impl Agent {
                 hear(Heard::Again(format!("again in {} s: {why}", wait.as_secs())));
             }
         };
-        let tags = &self.tags;
-        let answer = self.runtime.block_on(async {
-            let calling = client.call(&request, Mode::Stream, tags, &mut heard);
-            let stopped = async {
-                while !interrupt.is_at_once() {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            };
-            tokio::select! {
-                answer = calling => Some(answer),
-                () = stopped => None,
-                () = tokio::time::sleep(left) => None,
-            }
-        });
+        let is_stopped = || interrupt.is_at_once();
+        let answer = client.call_within(&request, &self.tags, left, is_stopped, &mut heard);
         match answer {
             // The loop says which of the two it was.
             None => Ok(None),

@@ -15,8 +15,9 @@ use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::{Format, Message, Request, Stop};
 use baton_core::policy;
 
+use crate::agent::Mind;
 use crate::load::Environment;
-use crate::model::{Client, Delta, Kind, Mode, Tags, catalogue};
+use crate::model::{Delta, Kind, Tags, catalogue};
 use crate::sandbox::{self, Confine, How, Interrupt, Program};
 
 pub use builtin::{Bench, Builtin, workshop};
@@ -44,6 +45,18 @@ pub struct Call<'a> {
     pub tokens: Option<u64>,
     pub cost: Option<u64>,
     pub disk: &'a crate::store::Disk,
+}
+
+impl Call<'_> {
+    /// For the provider's log and a scripted server.
+    fn tags(&self) -> Tags {
+        Tags {
+            run: self.run.to_owned(),
+            stage: self.stage.name.to_string(),
+            iteration: self.stage.iteration.0,
+            attempt: self.attempt.0,
+        }
+    }
 }
 
 /// What came of a call.
@@ -94,10 +107,7 @@ pub trait Executor: Send {
 /// A model that is asked once, without tools.
 #[derive(Debug)]
 pub struct Plain {
-    pub client: Client,
-    pub model: String,
-    pub max_output: Tokens,
-    pub price: Option<catalogue::Price>,
+    pub mind: Mind,
 }
 
 impl Plain {
@@ -106,8 +116,8 @@ impl Plain {
             *call.stage.name.as_str() == *MAIN || *call.stage.name.as_str() == *FINISH_CHECK;
         let schema = || baton_core::decision::schema(call.agents);
         Request {
-            model: self.model.clone(),
-            max_output: self.max_output,
+            model: self.mind.model.clone(),
+            max_output: self.mind.max_output,
             temperature: None,
             cache_key: format!("{}/{}", call.run, call.stage.name),
             tools: Vec::new(),
@@ -122,7 +132,7 @@ impl Plain {
 
 impl Executor for Plain {
     fn name(&self) -> String {
-        format!("the model {}", self.model)
+        format!("the model {}", self.mind.model)
     }
 
     fn can_write(&self) -> bool {
@@ -136,34 +146,17 @@ impl Executor for Plain {
         hear: Hear<'_>,
     ) -> Result<Outcome, Unusable> {
         let request = self.request(call);
-        let tags = Tags {
-            run: call.run.to_owned(),
-            stage: call.stage.name.to_string(),
-            iteration: call.stage.iteration.0,
-            attempt: call.attempt.0,
-        };
+        let tags = call.tags();
         let start = Instant::now();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Unusable(format!("cannot start: {error}")))?;
         let mut heard = |delta: Delta| match delta {
             Delta::Text(text) | Delta::Thinking(text) => hear(Told::Piece(&text)),
             Delta::Again { why, wait } => {
                 hear(Told::Step(&format!("again in {} s: {why}", wait.as_secs())));
             }
         };
-        let answer = runtime.block_on(async {
-            let calling = self.client.call(&request, Mode::Stream, &tags, &mut heard);
-            let stopped = async {
-                while !interrupt.is_at_once() {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            };
-            tokio::select! {
-                answer = calling => Some(answer),
-                () = stopped => None,
-                () = tokio::time::sleep(call.limit) => None,
-            }
-        });
+        let is_stopped = || interrupt.is_at_once();
+        let client = &self.mind.client;
+        let answer = client.call_within(&request, &tags, call.limit, is_stopped, &mut heard);
         let milliseconds = whole_milliseconds(start.elapsed());
         let unknown = Spent { milliseconds, tokens: None, cached: None, cost: None };
         Ok(match answer {
@@ -183,7 +176,7 @@ impl Executor for Plain {
             }
             Some(Ok(answer)) => {
                 let usage = answer.usage;
-                let cost = catalogue::cost(&usage, self.price.as_ref()).map(|cost| cost.0);
+                let cost = catalogue::cost(&usage, self.mind.price.as_ref()).map(|cost| cost.0);
                 let spent = Spent {
                     milliseconds,
                     tokens: all_tokens(&usage),

@@ -354,15 +354,7 @@ fn nothing_started() -> baton_core::event::RunStarted {
         language: String::new(),
         rules: std::collections::BTreeMap::new(),
         first_iteration: baton_core::id::Iteration(1),
-        limits: baton_core::event::Limits {
-            iterations: 0,
-            seconds: None,
-            tokens: None,
-            cost: None,
-            stage_seconds: 0,
-            stage_tokens: None,
-            stage_cost: None,
-        },
+        limits: baton_core::event::Limits::of(0, 0),
         newest: Vec::new(),
         entry: baton_core::event::HistoryText::new(String::new()),
     }

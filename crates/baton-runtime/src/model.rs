@@ -17,7 +17,7 @@ mod sse;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_core::id::Tokens;
@@ -245,6 +245,8 @@ pub struct Client {
     limits: Limits,
     slots: Arc<Semaphore>,
     tape: Option<cassette::Tape>,
+    /// Of `call_within`; connections live in it, and serve the next call.
+    runtime: Arc<OnceLock<Option<tokio::runtime::Runtime>>>,
     /// Keys that must not be recorded: this endpoint's and whatever else the person has.
     secrets: Vec<Secret>,
 }
@@ -260,6 +262,7 @@ impl Client {
             limits,
             slots: Arc::new(Semaphore::new(limits.concurrent)),
             tape: None,
+            runtime: Arc::default(),
             secrets: Vec::new(),
         })
     }
@@ -333,6 +336,35 @@ impl Client {
         }
         serde_json::from_str(&text)
             .map_err(|_| failed(Failed::new("the server's page is not JSON")))
+    }
+
+    /// Calls the model for those who do not wait themselves. `None`: it took longer than it may, or
+    /// somebody wants to stop.
+    pub fn call_within(
+        &self,
+        request: &Request,
+        tags: &Tags,
+        limit: Duration,
+        is_stopped: impl Fn() -> bool,
+        hear: &mut (dyn FnMut(Delta) + Send),
+    ) -> Option<Result<Answer, Error>> {
+        let made = || tokio::runtime::Builder::new_current_thread().enable_all().build().ok();
+        let Some(runtime) = self.runtime.get_or_init(made) else {
+            let why = "the machine gives no event loop";
+            return Some(Err(self.error(request, Kind::Connection, why)));
+        };
+        let stopped = async {
+            while !is_stopped() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        runtime.block_on(async {
+            tokio::select! {
+                answer = self.call(request, Mode::Stream, tags, hear) => Some(answer),
+                () = stopped => None,
+                () = tokio::time::sleep(limit) => None,
+            }
+        })
     }
 
     /// Calls the model, again where that may help, within the limits.

@@ -74,9 +74,12 @@ pub struct Opened {
 }
 
 impl Transcript {
-    /// Whether a conversation was begun in this folder.
+    /// Whether a conversation was begun in this folder: something was asked. Nothing is changed.
     pub fn is_begun(folder: &Path) -> bool {
-        Transcript::open(folder, Disk::default()).is_ok_and(|opened| !opened.steps.is_empty())
+        let bytes = load::bytes(&folder.join(STEPS), MAX_BYTES).unwrap_or_default();
+        let mut frames = Frames::new(&bytes);
+        let mut is_there = || matches!(frames.line(), Ok(Some(_)));
+        is_there() && is_there()
     }
 
     pub fn create(folder: &Path, head: &Head, disk: Disk) -> Result<Transcript, Error> {

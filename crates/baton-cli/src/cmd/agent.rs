@@ -18,7 +18,7 @@ use baton_runtime::store::Disk;
 use baton_runtime::{board, git, load};
 use serde_json::json;
 
-use super::run::{asked, mind, nothing_to_call};
+use super::run::{asked, mind};
 use super::{Outcome, Place};
 use crate::args::{ApproveArg, ExecArgs, ProtocolArg, TalkArgs};
 use crate::reply::{Failure, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
@@ -102,7 +102,6 @@ fn failed(error: agent::Error) -> Failure {
         }
         agent::Error::Model(_) => Failure::new(INTERNAL, message)
             .hint("what was done so far is kept; --continue goes on from there"),
-        agent::Error::Start(_) => Failure::new(INTERNAL, message),
     }
 }
 
@@ -134,7 +133,9 @@ impl<'a> Talk<'a> {
         let (place, args) = (self.place, self.args);
         let choice = choose::choose(&asked(&args.provider, None), &self.config, &place.environment)
             .map_err(|problem| Failure::new(USAGE, problem.to_string()))?
-            .ok_or_else(nothing_to_call)?;
+            .ok_or_else(|| {
+                Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
+            })?;
         let mut mind = mind(&choice, &self.config, &args.tape)?;
         mind.protocol = match args.protocol {
             Some(ProtocolArg::Native) => Protocol::Native,

@@ -68,15 +68,7 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
     }
     session.executors = executors(place)?;
     session.signals()?;
-    let limits = Limits {
-        iterations: 10,
-        seconds: None,
-        tokens: None,
-        cost: None,
-        stage_seconds: 120,
-        stage_tokens: None,
-        stage_cost: None,
-    };
+    let limits = Limits::of(10, 120);
     let start = Instant::now();
     let mut reply = session.go(|around| Drive::start(around, TASK, limits))?;
     let shown = |path: PathBuf| path.display().to_string();
@@ -107,12 +99,7 @@ fn executors(place: &Place) -> Result<Executors, Failure> {
         protocol: Protocol::Native,
     };
     let main = AgentName::new(MAIN).expect("a word of the workflow is a valid name");
-    let plain = Plain {
-        client: mind.client.clone(),
-        model: mind.model.clone(),
-        max_output: mind.max_output,
-        price: None,
-    };
+    let plain = Plain { mind: mind.clone() };
     let settings = AgentSettings::default();
     let agent = Builtin { mind, environment: place.environment.clone(), settings };
     Ok(Executors::new(Box::new(agent)).with(main, Box::new(plain)))

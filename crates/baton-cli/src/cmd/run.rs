@@ -92,27 +92,22 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
     if drive::is_over(&board, &run).map_err(failed)? {
         return Err(failed(drive::Error::AlreadyFinished(run)));
     }
-    match drive::look(&board, &run).map_err(failed)?.phase {
-        Phase::Waiting { question, .. } | Phase::Ask { question, .. }
-            if question.options.iter().any(|own| own.option_id == args.option) => {}
-        Phase::Waiting { question, .. } | Phase::Ask { question, .. } => {
-            let known: Vec<&str> =
-                question.options.iter().map(|own| own.option_id.as_str()).collect();
-            let (option, known) =
-                (baton_core::text::shown(&args.option, 60), baton_core::problem::list(&known));
-            return Err(failed(drive::Error::NoOption { option, known }));
-        }
+    let (question, asked_seq) = match drive::look(&board, &run).map_err(failed)?.phase {
+        Phase::Waiting { question, asked_seq, .. } => (question, Some(asked_seq)),
+        Phase::Ask { question, .. } => (question, None),
         _ => return Err(failed(drive::Error::NoQuestion)),
-    }
-    let asked_seq = match drive::look(&board, &run).map_err(failed)?.phase {
-        Phase::Waiting { asked_seq, .. } => Some(asked_seq),
-        _ => None,
     };
-    if let (Some(wanted), Some(open)) = (args.question, asked_seq)
-        && wanted != open
-    {
-        let message = format!("question {wanted} is not open; question {open} is");
+    if args.question.is_some() && args.question != asked_seq {
+        let wanted = args.question.unwrap_or_default();
+        let open = asked_seq.map_or("none".to_owned(), |open| format!("question {open}"));
+        let message = format!("question {wanted} is not open; {open} is");
         return Err(Failure::new(USAGE, message).hint("`baton status` shows it"));
+    }
+    let known: Vec<&str> = question.options.iter().map(|own| own.option_id.as_str()).collect();
+    if !known.contains(&args.option.as_str()) {
+        let (option, known) =
+            (baton_core::text::shown(&args.option, 60), baton_core::problem::list(&known));
+        return Err(failed(drive::Error::NoOption { option, known }));
     }
     let mut session = Session::open(place, &board, &args.how)?;
     let comment = args.comment.clone().unwrap_or_default();
@@ -549,12 +544,7 @@ impl Chosen {
     fn deciding(&self) -> Option<Box<dyn Executor>> {
         match self {
             Chosen::Program(_) => None,
-            Chosen::Model(mind) => Some(Box::new(Plain {
-                client: mind.client.clone(),
-                model: mind.model.clone(),
-                max_output: mind.max_output,
-                price: mind.price,
-            })),
+            Chosen::Model(mind) => Some(Box::new(Plain { mind: (**mind).clone() })),
         }
     }
 
@@ -620,7 +610,7 @@ fn chosen(
     }
 }
 
-pub(super) fn nothing_to_call() -> Failure {
+fn nothing_to_call() -> Failure {
     let ways = format!(
         "{}; or install an agent program ({}); or try `baton demo`, which needs neither key nor network",
         choose::ways(),

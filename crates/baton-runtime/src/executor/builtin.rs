@@ -14,7 +14,7 @@ use crate::agent::{self, Agent, Heard, Mind, Setup};
 use crate::approve::{Approvals, Mode};
 use crate::beneath::Root;
 use crate::load::Environment;
-use crate::model::{Kind, Tags};
+use crate::model::Kind;
 use crate::sandbox::{self, Closed, Interrupt};
 use crate::tool::{Shell, Workshop};
 use crate::transcript::Transcript;
@@ -99,12 +99,7 @@ impl Builtin {
         };
         let setup = Setup {
             mind: self.mind.clone(),
-            tags: Tags {
-                run: call.run.to_owned(),
-                stage: call.stage.name.to_string(),
-                iteration: call.stage.iteration.0,
-                attempt: call.attempt.0,
-            },
+            tags: call.tags(),
             cache_key: format!("{}/{}", call.run, call.stage.name),
             folder: ".".to_owned(),
             workshop: workshop(&bench, &self.environment, &self.settings).map_err(Unusable)?,
