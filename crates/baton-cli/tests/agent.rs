@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 
+#[expect(dead_code, reason = "each program of tests uses a part of it")]
 mod scripted;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -63,12 +64,17 @@ impl Place {
         said(&self.command(args).output().unwrap(), args, code)
     }
 
-    /// The steps of the last conversation, as JSON.
-    fn steps(&self) -> Vec<Value> {
+    /// The transcript of the last conversation.
+    fn transcript(&self) -> PathBuf {
         let folder = self.path("home/.local/state/baton/conversations");
         let project = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
         let last = fs::read_dir(project).unwrap().map(|entry| entry.unwrap().path()).max();
-        let log = fs::read_to_string(last.unwrap().join("steps.log")).unwrap();
+        last.unwrap().join("steps.log")
+    }
+
+    /// Its steps, as JSON.
+    fn steps(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.transcript()).unwrap();
         log.lines().skip(1).map(|line| serde_json::from_str(&line[18..]).unwrap()).collect()
     }
 
@@ -322,14 +328,33 @@ fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(!is_running("sleep 31.4159"), "what it had started lives on");
+    let start = Instant::now();
+    while is_running("sleep 31.4159") {
+        assert!(start.elapsed() < Duration::from_secs(2), "what it had started lives on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let steps = place.steps();
     assert_eq!(steps.last().unwrap()["step"], "started", "{steps:?}");
     let said = place.expect(&["exec", "--continue", "-p", "What happened?"], 0);
     assert!(said.contains("It is unknown."), "{said}");
     assert_eq!(place.read("project/counter"), "once\n", "it was not run again");
     assert_eq!(place.envelopes()[0]["error"]["code"], "UNKNOWN", "the agent is told");
+}
+
+#[test]
+fn a_torn_transcript_is_cut_and_said_and_a_damaged_one_is_refused() {
+    let place = Place::new(vec![text("one"), text("two")]);
+    place.expect(&["exec", "-p", "Go."], 0);
+    let whole = fs::read(place.transcript()).unwrap();
+    fs::write(place.transcript(), [&whole[..], b"0000012d 5c2"].concat()).unwrap();
+    let said = place.expect(&["exec", "--continue", "-p", "Go on."], 0);
+    assert!(said.contains("a torn step of 12 bytes was cut off") && said.contains("two"), "{said}");
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    fs::write(place.transcript(), flipped).unwrap();
+    let said = place.expect(&["exec", "--continue", "-p", "Go on."], 1);
+    assert!(said.contains("is damaged at step"), "{said}");
+    assert!(said.contains("without --continue a new conversation begins"), "{said}");
 }
 
 fn is_running(command: &str) -> bool {
@@ -497,5 +522,4 @@ fn what_is_wrong_is_said_before_anything_begins() {
     assert!(place.expect(&["exec", "-p", "x", "--continue"], 2).contains("no conversation"));
     assert!(place.expect(&["chat"], 2).contains("chat needs a terminal"));
     assert_eq!(place.model.requests().len(), 0);
-    let _: &Path = place.folder.path();
 }

@@ -72,15 +72,7 @@ fn board(folder: &Path) -> Board {
 }
 
 fn limits(iterations: u32) -> Limits {
-    Limits {
-        iterations,
-        seconds: None,
-        tokens: None,
-        cost: None,
-        stage_seconds: 60,
-        stage_tokens: None,
-        stage_cost: None,
-    }
+    Limits::of(iterations, 60)
 }
 
 /// The time at the end of an iteration, and how much of it went to the disk.

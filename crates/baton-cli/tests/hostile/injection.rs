@@ -217,7 +217,8 @@ fn obeying(first: Option<(&'static str, Value)>) -> Model {
             return call(tool, arguments.clone());
         }
         let mut done = done.lock().unwrap();
-        let new = found(request).into_iter().filter(|order| done.insert(format!("{order:?}")));
+        let new =
+            found(&request.body).into_iter().filter(|order| done.insert(format!("{order:?}")));
         let new: Vec<(String, Value)> = new.collect();
         let new: Vec<(&str, Value)> =
             new.iter().map(|(tool, arguments)| (tool.as_str(), arguments.clone())).collect();

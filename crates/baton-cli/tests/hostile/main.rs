@@ -9,6 +9,7 @@ mod approvals;
 mod depth;
 mod injection;
 mod projects;
+#[expect(dead_code, reason = "each program of tests uses a part of it")]
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod secrets;

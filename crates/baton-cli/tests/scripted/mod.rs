@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -17,12 +18,10 @@ pub(crate) fn call(tool: &str, arguments: Value) -> Value {
 }
 
 pub(crate) fn calls(all: &[(&str, Value)]) -> Value {
-    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let all = all.iter().enumerate().map(|(index, (tool, arguments))| {
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        // The server gives it its id.
         json!({
             "index": index,
-            "id": format!("call_{number}"),
             "type": "function",
             "function": { "name": tool, "arguments": arguments.to_string() },
         })
@@ -35,37 +34,26 @@ pub(crate) fn text(said: &str) -> Value {
 }
 
 impl Model {
-    /// Each request takes the next answer; the last one serves all that follow. Ids of calls are
-    /// numbered anew, so that what is seen does not depend on other tests.
+    /// Each request takes the next answer; the last one serves all that follow.
     pub(crate) fn start(answers: Vec<Value>) -> Model {
-        let mut number = 0;
-        let answers: Vec<Value> = answers
-            .into_iter()
-            .map(|mut answer| {
-                for call in answer["tool_calls"].as_array_mut().into_iter().flatten() {
-                    number += 1;
-                    call["id"] = json!(format!("call_{number}"));
-                }
-                answer
-            })
-            .collect();
         Model::answering(move |index, _| answers.get(index).or(answers.last()).unwrap().clone())
     }
 
-    /// Answers by the request's number and body.
+    /// Answers by the request's number and itself.
     pub(crate) fn answering(
-        answer: impl Fn(usize, &Value) -> Value + Send + Sync + 'static,
+        answer: impl Fn(usize, &Asked) -> Value + Send + Sync + 'static,
     ) -> Model {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let requests = Arc::<Mutex<Vec<Value>>>::default();
         let (log, answer) = (requests.clone(), Arc::new(answer));
+        let calls = Arc::new(AtomicU32::new(0));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (log, answer) = (log.clone(), answer.clone());
-                std::thread::spawn(
-                    move || while serve(&stream, &log, answer.as_ref()).is_some() {},
-                );
+                let (log, answer, calls) = (log.clone(), answer.clone(), calls.clone());
+                std::thread::spawn(move || {
+                    while serve(&stream, &log, &calls, answer.as_ref()).is_some() {}
+                });
             }
         });
         Model { url, requests }
@@ -76,18 +64,35 @@ impl Model {
     }
 }
 
+/// A request: its head, in small letters, and its body.
+pub(crate) struct Asked {
+    head: String,
+    pub(crate) body: Value,
+}
+
+impl Asked {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        lines.into_iter().find(|(own, _)| *own == name).map(|(_, value)| value.trim())
+    }
+}
+
 fn serve(
     mut stream: &TcpStream,
     log: &Mutex<Vec<Value>>,
-    answer: &(dyn Fn(usize, &Value) -> Value + Send + Sync),
+    calls: &AtomicU32,
+    answer: &(dyn Fn(usize, &Asked) -> Value + Send + Sync),
 ) -> Option<()> {
-    let body = read_body(stream)?;
-    let (number, reply) = {
+    let asked = read(stream)?;
+    let (number, mut reply) = {
         let mut log = log.lock().unwrap();
-        log.push(body);
-        let number = log.len() - 1;
-        (number, answer(number, &log[number]))
+        log.push(asked.body.clone());
+        (log.len() - 1, answer(log.len() - 1, &asked))
     };
+    for call in reply["tool_calls"].as_array_mut().into_iter().flatten() {
+        let number = calls.fetch_add(1, Ordering::SeqCst) + 1;
+        call["id"] = json!(format!("call_{number}"));
+    }
     let finish = if reply["tool_calls"].is_array() { "tool_calls" } else { "stop" };
     let chunk = |choice: Value, usage: Value| json!({ "id": format!("chat_{number}"), "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [choice], "usage": usage });
     let first = chunk(json!({ "index": 0, "delta": reply, "finish_reason": null }), Value::Null);
@@ -102,7 +107,7 @@ fn serve(
     stream.write_all(body.as_bytes()).ok()
 }
 
-fn read_body(mut stream: &TcpStream) -> Option<Value> {
+fn read(mut stream: &TcpStream) -> Option<Asked> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
@@ -113,7 +118,8 @@ fn read_body(mut stream: &TcpStream) -> Option<Value> {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
         let length: usize = length.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         if bytes.len() >= end + 4 + length {
-            return serde_json::from_slice(&bytes[end + 4..]).ok();
+            let body = serde_json::from_slice(&bytes[end + 4..]).ok()?;
+            return Some(Asked { head, body });
         }
     }
 }

@@ -180,7 +180,9 @@ fn what_can_be_understood_runs_and_what_cannot_does_not() {
                 (Do::Read(calls), _) => assert_eq!(calls[0].name, *expected, "{said}"),
                 (next, _) => panic!("{said}: {next:?}, not {expected}"),
             }
-            message::check(&request(&own).messages).ok();
+            if own.next() == Do::CallModel {
+                message::check(&request(&own).messages).unwrap();
+            }
         }
     }
 }

@@ -30,15 +30,7 @@ struct Run<'a> {
 }
 
 fn limits() -> Limits {
-    Limits {
-        iterations: 50,
-        seconds: None,
-        tokens: None,
-        cost: None,
-        stage_seconds: 3_600,
-        stage_tokens: None,
-        stage_cost: None,
-    }
+    Limits::of(50, 3_600)
 }
 
 fn start(limits: Limits) -> RunStarted {

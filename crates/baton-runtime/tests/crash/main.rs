@@ -12,6 +12,10 @@ mod power;
 mod question;
 mod race;
 mod reference;
+// One scripted model for the tests of both crates.
+#[expect(dead_code, reason = "each program of tests uses a part of it")]
+#[path = "../../../baton-cli/tests/scripted/mod.rs"]
+mod scripted;
 mod stored;
 mod sweep;
 

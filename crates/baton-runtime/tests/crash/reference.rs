@@ -76,15 +76,7 @@ pub(crate) fn open(folder: &Path) -> Board {
 }
 
 pub(crate) fn limits() -> Limits {
-    Limits {
-        iterations: 20,
-        seconds: None,
-        tokens: None,
-        cost: None,
-        stage_seconds: 60,
-        stage_tokens: None,
-        stage_cost: None,
-    }
+    Limits::of(20, 60)
 }
 
 /// What each stage answers.
