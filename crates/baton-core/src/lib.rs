@@ -17,6 +17,7 @@ pub mod pack;
 pub mod summary;
 pub mod window;
 pub mod message;
+pub mod fact;
 pub mod freshness;
 pub mod observation;
 pub mod mention;
