@@ -294,6 +294,8 @@ struct Started {
     /// That of a launcher.
     sheet: Option<Sheet>,
     mark: String,
+    /// Where a launcher that waits opens the way of the words, as soon as it gets to it.
+    _words: Option<PipeReader>,
     _standing: StandIns,
 }
 
@@ -309,7 +311,7 @@ fn start(
     program: &Program,
     orders: Option<&Orders>,
     standing: StandIns,
-    waits: Option<&PipeReader>,
+    waits: Option<PipeReader>,
 ) -> Result<Started, Refused> {
     if program.argv.is_empty() {
         return Err("there is no program to start".to_owned().into());
@@ -318,11 +320,11 @@ fn start(
     let mark = format!("{}-{}-{}", program.mark, std::process::id(), fastrand::u64(..));
     let mut command = command(program, sheet.as_ref())?;
     command.env(MARK, &mark);
-    if let Some(words) = waits {
+    if let Some(words) = &waits {
         command.arg(words.as_raw_fd().to_string());
     }
     let child = command.spawn().map_err(|error| cannot(program, &error))?;
-    Ok(Started { child, sheet, mark, _standing: standing })
+    Ok(Started { child, sheet, mark, _words: waits, _standing: standing })
 }
 
 /// Goes with a program to its end.
@@ -332,8 +334,8 @@ fn followed(
     copy: output::Shared,
     interrupt: &Interrupt,
 ) -> Result<Ran, Refused> {
-    // The stand-ins stay until the program has ended.
-    let Started { mut child, sheet, mark, _standing } = started;
+    // The rest stays until the program has ended.
+    let Started { mut child, sheet, mark, _words, _standing } = started;
     let start = Instant::now();
     let streams = Streams::of(&mut child, program, copy);
     let how = wait(&mut child, program.limit, start, interrupt);

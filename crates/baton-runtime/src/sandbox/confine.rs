@@ -320,8 +320,8 @@ fn closed_orders(
         pinned.extend(pins(&path));
         places.push(Place::Protected(Raw::of(path)));
     }
-    for path in &closed.hidden {
-        // What is not there has nothing to hide.
+    // What is not there has nothing to hide. Most is not, and one look is cheaper than one a folder.
+    for path in closed.hidden.iter().filter(|path| path.exists()) {
         let Ok(path) = fs::canonicalize(path) else { continue };
         if writable.iter().any(|root| root.starts_with(&path)) {
             return Err(format!("{} is to be hidden and holds what is needed", path.display()));

@@ -3,7 +3,7 @@
 //! is time that nobody waits for.
 
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::io::{self, PipeWriter, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -17,8 +17,6 @@ pub struct Spare {
     started: Option<Started>,
     /// The way that the words go. The launcher sees its end when we end.
     words: PipeWriter,
-    /// By which the launcher found it.
-    _read: PipeReader,
     program: Program,
     orders: Orders,
     /// Tells when something was mounted since.
@@ -26,27 +24,25 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// For programs like this one, whatever their words and limits are. It lives no longer than the
-    /// thread that makes it. `None`: there is nothing to be made, or it cannot be; a program that is
-    /// started afresh says why.
+    /// For closed programs like this one, whatever their words and limits are. It lives no longer than
+    /// the thread that makes it. `None`: there is nothing to be made, or it cannot be; a program that
+    /// is started afresh says why.
     pub fn of(program: &Program) -> Option<Spare> {
         let mounts = File::open("/proc/self/mountinfo").ok()?;
         let (orders, standing) = Orders::of(program).ok()??;
+        // An open one sees what is mounted later, and there is no telling whose a mount is.
+        orders.closed.as_ref()?;
         let (read, words) = io::pipe().ok()?;
         // A command may be longer than a pipe; who would read it may be dead.
         rustix::io::ioctl_fionbio(&words, true).ok()?;
-        let started = start(program, Some(&orders), standing, Some(&read)).ok()?;
+        let started = start(program, Some(&orders), standing, Some(read)).ok()?;
         let program = program.clone();
-        Some(Spare { started: Some(started), words, _read: read, program, orders, mounts })
+        Some(Spare { started: Some(started), words, program, orders, mounts })
     }
 
     /// Runs the program in it. `None`: it is not the sandbox that the program would get now, and the
     /// program was not started.
-    pub(super) fn run(
-        mut self,
-        program: &Program,
-        interrupt: &Interrupt,
-    ) -> Option<Result<Ran, String>> {
+    pub fn run(mut self, program: &Program, interrupt: &Interrupt) -> Option<Result<Ran, String>> {
         // What stands in now stays until the program has ended.
         let (orders, _standing) = Orders::of(program).ok()??;
         let is_alike = self.program.environment == program.environment
