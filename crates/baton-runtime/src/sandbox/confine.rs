@@ -446,7 +446,7 @@ pub(super) enum Line {
         landlock: i32,
     },
     Missing(Feature, String),
-    /// A launcher that waited for its words starts the program now.
+    /// The program is started now. Without this line it was not.
     Begins,
     /// The confinement could not be made.
     Failed(String),
