@@ -320,6 +320,7 @@ impl Agent {
             }
         };
         let is_stopped = || interrupt.is_at_once();
+        self.workshop.make_ready();
         let answer = client.call_within(&request, &self.tags, left, is_stopped, &mut heard);
         match answer {
             // The loop says which of the two it was.

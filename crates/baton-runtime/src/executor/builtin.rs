@@ -73,7 +73,7 @@ pub fn workshop(
         closed,
         protected: vec![board.clone()],
         mark: bench.mark.to_owned(),
-        held: Mutex::default(),
+        ready: Mutex::default(),
     };
     Ok(Workshop {
         root,
