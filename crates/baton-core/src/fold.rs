@@ -10,10 +10,10 @@
 //!
 //! The figures were found by replaying recorded sessions (`baton lab`).
 
-use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use crate::fact::{self, Class, Fact};
@@ -170,7 +170,7 @@ fn tokens(size: usize) -> f64 {
 /// The lines that stand in the conversation as it is sent, and in which result they do.
 #[derive(Debug, Clone, Default)]
 pub struct Visible {
-    lines: HashMap<u64, Option<ObservationId>>,
+    lines: IndexMap<u64, Option<ObservationId>>,
 }
 
 impl Visible {
@@ -267,9 +267,9 @@ fn texts(envelope: &Envelope) -> impl Iterator<Item = &str> {
 #[derive(Debug, Default)]
 pub struct Known {
     /// Words that stand elsewhere in the conversation, also in the stubs so far.
-    told: HashSet<Fact>,
+    told: IndexSet<Fact>,
     /// Words that the agent said, and how late.
-    said: HashMap<Fact, usize>,
+    said: IndexMap<Fact, usize>,
 }
 
 impl Known {
@@ -283,7 +283,7 @@ impl Known {
     /// What the agent said at this place. A whole file that it wrote says nothing of its interest.
     pub fn said(&mut self, text: &str, at: usize) {
         const MOST: usize = 60;
-        let mut words = HashSet::new();
+        let mut words = IndexSet::new();
         fact::each_word(text, |class, name| {
             if class == Class::Identifier {
                 words.insert(Fact::new(class, name));
@@ -344,12 +344,12 @@ fn is_reading(tool: &str, target: &str) -> bool {
 /// The names in a text that neither these lines nor anything else tells: files first, then errors,
 /// what is defined here, and the rest by how often it stands there.
 pub fn names<'a>(text: &'a str, lines: &str, known: &Known) -> Vec<&'a str> {
-    let mut told: HashSet<Fact> = HashSet::new();
+    let mut told: IndexSet<Fact> = IndexSet::new();
     fact::each_word(lines, |class, name| {
         told.insert(Fact::new(class, name));
     });
     let (mut files, mut errors, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut counts: IndexMap<&str, usize> = IndexMap::new();
     fact::each_word(text, |class, name| match class {
         Class::File => files.push(name),
         Class::Identifier => {
@@ -373,7 +373,7 @@ pub fn names<'a>(text: &'a str, lines: &str, known: &Known) -> Vec<&'a str> {
         let mut facts = classes.into_iter().map(|class| Fact::new(class, name));
         !facts.any(|fact| known.told.contains(&fact) || told.contains(&fact))
     };
-    let mut seen = HashSet::new();
+    let mut seen = IndexSet::new();
     all.filter(is_new).filter(|name| seen.insert(*name)).take(NAMES).collect()
 }
 
@@ -434,8 +434,9 @@ fn lines_spoken_of(text: &str, known: &Known, visible: &Visible) -> String {
         if count >= most {
             break;
         }
-        for around in index.saturating_sub(AROUND)..(index + AROUND + 1).min(lines.len()) {
-            count += usize::from(!std::mem::replace(&mut kept[around], true));
+        let around = index.saturating_sub(AROUND)..(index + AROUND + 1).min(lines.len());
+        for is_kept in &mut kept[around] {
+            count += usize::from(!std::mem::replace(is_kept, true));
         }
     }
     let mut out = String::new();
