@@ -68,7 +68,10 @@ pub fn file(text: &str, name: &str) -> Result<Imported, Problem> {
         match documents::read(text, name) {
             Ok(session) => return Ok(Imported { sessions: vec![session], ..Imported::default() }),
             // One event alone, or a text whose first line is torn.
-            Err(problem) => return by_lines(text, name).map_err(|_| problem),
+            Err(problem) if may_be_session(text.as_bytes()) => {
+                return by_lines(text, name).map_err(|_| problem);
+            }
+            Err(_) => {}
         }
     }
     by_lines(text, name)

@@ -115,12 +115,12 @@ fn written(text: &str, protocol: Protocol) -> Option<Act> {
             (!name.is_empty()).then(|| act(name, &action["arguments"]))
         }
         Protocol::React => {
-            let begins_line = |at: usize| {
-                let before = text[..at].rsplit('\n').next().unwrap_or_default();
-                before.trim().is_empty()
-            };
-            let (at, mark) = text.match_indices("Action:").find(|(at, _)| begins_line(*at))?;
-            let rest = &text[at + mark.len()..];
+            let mut at = 0;
+            let rest = text.split_inclusive('\n').find_map(|line| {
+                at += line.len();
+                let inside = line.trim_start().strip_prefix("Action:")?;
+                text.get(at - inside.len()..)
+            })?;
             let (name, inside) = rest.split_once('[')?;
             let mut values = serde_json::Deserializer::from_str(inside).into_iter::<Value>();
             Some(act(name.trim(), &values.next()?.ok()?))
