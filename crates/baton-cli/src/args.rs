@@ -140,6 +140,30 @@ Keys come from ANTHROPIC_API_KEY or OPENAI_API_KEY, never from a project's file.
     Schema(SchemaArgs),
     /// Say what was found and what is missing
     Doctor,
+    /// Replay recorded sessions: what would Baton have saved, and what would it have forgotten?
+    #[command(after_help = "\
+Examples:
+  baton lab ~/.claude/projects                         every session that you had
+  baton lab run.traj --policy full,mask:10,last:20     other ways to shorten a history
+  baton lab sessions/ --segments --min-calls 10 --plot lab.svg
+
+No model is called. For each answer of the model, the facts are collected that its tool calls needed
+and that only a tool result can have told it: names of files, identifiers, numbers, hashes, and the
+lines that an edit replaces. The needed-fact recall (NFR) of a policy is the share of them that the
+policy would still have shown. 1.000 forgets nothing.
+
+Policies:
+  full          everything, always; what the others are compared with
+  mask:K        all tool results but the last K are taken out
+  mask:K/B      the same, in batches of B, so that the provider's cache holds in between
+  last:N        what was given at the beginning, and the last N answers with their results
+  edit:T/K      nothing up to T tokens (100k), then all results but the last K are taken out
+  baton         what Baton's own agent does
+
+Files are known by what they hold: Baton transcripts, Claude Code and Codex .jsonl, SWE-agent .traj,
+TRAE trajectory.json, lists of OpenAI messages, also packed with gzip. Costs count the provider's
+cache (read 0.1, written 1.25); `with fetching` adds what it costs to fetch again what was forgotten.")]
+    Lab(LabArgs),
     /// Try the agent's single pieces on a text of your own
     #[command(subcommand)]
     Debug(DebugCommand),
@@ -605,6 +629,33 @@ digit. What is no file inside the root is left alone; more than 5 files are coun
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    /// Recorded sessions, or folders of them; `-` is standard input
+    #[arg(required = true, value_name = "FILE|FOLDER")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The policies to compare, split by commas
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "full,mask:10,mask:10/20,baton"
+    )]
+    pub(crate) policy: Vec<String>,
+    /// Measure each stretch between two compactions by itself
+    #[arg(long)]
+    pub(crate) segments: bool,
+    /// Only sessions that were compacted by the program that was recorded
+    #[arg(long)]
+    pub(crate) compacted: bool,
+    /// Only sessions with at least so many answers of the model
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) min_calls: usize,
+    /// Draw cost against recall into this file, .svg or .html
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod history;
 mod init;
+mod lab;
 mod models;
 mod pack;
 mod plan;
@@ -131,6 +132,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Models(args) => models::run(&place, &args),
         Command::Schema(args) => schema::run(&place, &args),
         Command::Doctor => doctor::run(&place),
+        Command::Lab(args) => lab::run(&place, &args),
         Command::Debug(DebugCommand::Compress { tool, id }) => debug::compress(&tool, id),
         Command::Debug(DebugCommand::Mentions { root }) => debug::mentions(&place, root),
         Command::Completions { shell } => Ok(completions(shell)),

@@ -30,3 +30,4 @@ pub mod prompt;
 pub mod event;
 pub mod workflow;
 pub mod view;
+pub mod lab;

@@ -25,3 +25,4 @@ pub mod agent;
 pub mod executor;
 pub mod drive;
 pub mod trust;
+pub mod lab;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use baton_core::config::{Config, USER_ONLY};
@@ -77,6 +77,81 @@ fn limited(from: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, Cut> {
         }));
     }
     Ok(out)
+}
+
+/// A file that is read bit by bit, unpacked where it is gzip.
+pub struct Stream {
+    from: Box<dyn BufRead + Send>,
+    path: PathBuf,
+    /// Bytes that may still come, unpacked.
+    left: u64,
+    limit: u64,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Stream of {}", self.path.display())
+    }
+}
+
+/// The bytes that a gzip file begins with, whatever its name.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Opens a file to read at most `limit` bytes of it, counted when unpacked. `-` is standard input.
+pub fn stream(path: &Path, limit: u64) -> Result<Stream, Error> {
+    let io = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => Error::Missing(path.to_owned()),
+        _ => Error::Io { path: path.to_owned(), source },
+    };
+    let mut from: Box<dyn BufRead + Send> = match path == Path::new("-") {
+        true => Box::new(BufReader::new(io::stdin())),
+        false => {
+            if !fs::metadata(path).map_err(io)?.is_file() {
+                return Err(Error::NotAFile(path.to_owned()));
+            }
+            Box::new(BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?))
+        }
+    };
+    if from.fill_buf().map_err(io)?.starts_with(&GZIP) {
+        let unpacked = flate2::bufread::MultiGzDecoder::new(from);
+        from = Box::new(BufReader::with_capacity(1 << 16, unpacked));
+    }
+    Ok(Stream { from, path: path.to_owned(), left: limit, limit })
+}
+
+impl Stream {
+    /// What comes next, without taking it: some bytes, none at the end.
+    pub fn head(&mut self) -> Result<&[u8], Error> {
+        let path = &self.path;
+        self.from.fill_buf().map_err(|source| Error::Io { path: path.clone(), source })
+    }
+
+    /// Appends the next line, with its end; `false` at the end of the file.
+    pub fn line(&mut self, most: u64, into: &mut Vec<u8>) -> Result<bool, Error> {
+        self.take(most, |mut from| from.read_until(b'\n', into))
+    }
+
+    /// Appends everything that is left.
+    pub fn rest(&mut self, most: u64, into: &mut Vec<u8>) -> Result<bool, Error> {
+        self.take(most, |mut from| from.read_to_end(into))
+    }
+
+    fn take(
+        &mut self,
+        most: u64,
+        read: impl FnOnce(io::Take<&mut Box<dyn BufRead + Send>>) -> io::Result<usize>,
+    ) -> Result<bool, Error> {
+        let limit = most.min(self.left);
+        let count = read((&mut self.from).take(limit + 1));
+        let count = count.map_err(|source| Error::Io { path: self.path.clone(), source })? as u64;
+        if count > limit {
+            let (size, limit) = (count, if limit == self.left { self.limit } else { most });
+            let size = size.max(limit + 1);
+            return Err(Error::TooLarge { path: self.path.clone(), size, limit });
+        }
+        self.left -= count;
+        Ok(count > 0)
+    }
 }
 
 /// A text file. Not UTF-8 is a problem with its place.

@@ -5,7 +5,7 @@
 use crate::hostile::Parsers;
 
 /// Pieces from which near-valid texts grow; plain random bytes hardly ever hold a key line.
-const PIECES: [&str; 60] = [
+const PIECES: [&str; 68] = [
     "iteration: 7",
     "结论：",
     "PASS",
@@ -66,6 +66,14 @@ const PIECES: [&str; 60] = [
     "}",
     "@src/lib.rs",
     "@\"",
+    "{\"messages\":[",
+    "{\"msgs\":[",
+    "{\"role\":\"assistant\",\"content\":\"x\"},",
+    "{\"r\":\"obs\",\"t\":\"snake_case",
+    "\"}",
+    "{\"type\":\"user\",\"message\":{\"content\":\"",
+    "00000012 00000000 ",
+    "\\ud83d",
 ];
 
 fn fuzz(parser: &str) {
@@ -95,5 +103,6 @@ targets!(
     config,
     prompt,
     observation,
-    mention
+    mention,
+    recording
 );

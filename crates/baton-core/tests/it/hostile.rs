@@ -16,7 +16,7 @@ pub(crate) struct Parsers {
     pack: baton_core::pack::Pack,
 }
 
-pub(crate) const PARSERS: [&str; 11] = [
+pub(crate) const PARSERS: [&str; 12] = [
     "report",
     "plan",
     "statements",
@@ -28,6 +28,7 @@ pub(crate) const PARSERS: [&str; 11] = [
     "prompt",
     "observation",
     "mention",
+    "recording",
 ];
 
 impl Parsers {
@@ -61,6 +62,7 @@ impl Parsers {
             "config" => Document::toml(&text).is_ok_and(|document| Config::read(&document).is_ok()),
             "prompt" => self.pack.prompt_problems(&agents[0], &text).is_empty(),
             "observation" => crate::observations::survives(&text),
+            "recording" => crate::lab::survives(&text),
             "mention" => !mention::find(&text, |_| true).paths.is_empty(),
             other => panic!("no parser {other}"),
         }

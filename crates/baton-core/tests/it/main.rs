@@ -5,9 +5,11 @@
 mod common;
 mod decision_cases;
 mod documents;
+mod facts;
 mod fuzz;
 mod hostile;
 mod ids;
+mod lab;
 mod mentions;
 mod messages;
 mod observations;

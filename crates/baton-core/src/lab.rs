@@ -1,0 +1,14 @@
+//! What a way of shortening an agent's history would have saved and forgotten, measured on sessions
+//! that really happened, without calling a model. Goes in: the text of a recorded session. Comes out:
+//! for each policy, how many of the facts that the agent's actions needed were still in sight, and
+//! what its calls would have cost.
+//!
+//! `session` (what a recording holds), `import` (its text → sessions, whatever tool wrote it), `need`
+//! (which facts each action needed), `replay` (a policy's views → sums), `policy` (the policies by
+//! their names).
+
+pub mod session;
+pub mod import;
+pub mod need;
+pub mod replay;
+pub mod policy;
