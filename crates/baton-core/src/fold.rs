@@ -58,7 +58,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             keep: 6,
-            batch: 50,
+            batch: 45,
             fold_at: 80_000,
             files: 4,
             file_tokens: 20_000,
@@ -83,7 +83,7 @@ const LINES_PART: f64 = 0.5;
 /// each with so many around it.
 const AROUND: usize = 7;
 /// Repeated text shorter than this is not worth a word on where it stands.
-const REPEATED: usize = 80;
+const REPEATED: usize = 60;
 
 /// What one item takes in the request, as far as `plan` has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

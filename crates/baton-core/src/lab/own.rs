@@ -2,6 +2,7 @@
 //! the agent uses. Nobody writes summaries here, so the ledger that code makes stands alone, and what
 //! is measured is the least that would be kept.
 
+use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::need::Prepared;
@@ -26,6 +27,8 @@ pub(super) struct Own {
     pieces: Vec<Piece>,
     archive: Option<Piece>,
     forms: Vec<Form>,
+    /// By message: its text as it was last shown. What did not change keeps its form.
+    shown: IndexMap<usize, (String, FormId)>,
     /// The next message of the session.
     next: usize,
     results: u32,
@@ -33,7 +36,7 @@ pub(super) struct Own {
 
 impl Own {
     pub(super) fn new() -> Own {
-        let chat = Profile::named("chat", &indexmap::IndexMap::new()).unwrap_or_default();
+        let chat = Profile::named("chat", &IndexMap::new()).unwrap_or_default();
         let Room { folding, compaction } = Room::new(chat.settings(None), Prices::default(), true);
         Own {
             thread: Thread::new(folding, None),
@@ -42,6 +45,7 @@ impl Own {
             pieces: Vec::new(),
             archive: None,
             forms: Vec::new(),
+            shown: IndexMap::new(),
             next: 0,
             results: 0,
         }
@@ -111,7 +115,14 @@ impl Own {
         };
         match origin {
             Some(at) if text == session.messages()[at].text => Piece::Whole(at),
-            Some(at) => Piece::Formed(at, self.formed(&text)),
+            Some(at) => match self.shown.get(&at) {
+                Some((before, id)) if *before == text => Piece::Formed(at, *id),
+                _ => {
+                    let id = self.formed(&text);
+                    self.shown.insert(at, (text, id));
+                    Piece::Formed(at, id)
+                }
+            },
             None => Piece::Inserted(self.formed(&text)),
         }
     }
