@@ -58,7 +58,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             keep: 6,
-            batch: 45,
+            batch: 40,
             fold_at: 80_000,
             files: 4,
             file_tokens: 20_000,

@@ -104,7 +104,10 @@ pub struct Bash {
     /// None where a signal or the time limit ended it.
     pub exit: Option<i32>,
     pub stdout: String,
+    /// What nearly no result has is not in every one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
     pub truncated: bool,
     /// Where the whole output is.

@@ -18,7 +18,7 @@ use super::{Archive, Done, Workshop, refused};
 use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare};
 
 /// Bytes of each stream that the model sees.
-const OUTPUT: usize = 16 << 10;
+const OUTPUT: usize = 8 << 10;
 const SECONDS: u64 = 120;
 const MOST_SECONDS: u64 = 1_800;
 
