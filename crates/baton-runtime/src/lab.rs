@@ -283,7 +283,7 @@ fn read_one(
         }
         is_by_line = true;
         place.0 += 1;
-        let own = Job { file, text: text.split_off(start), line: Some(place.0) };
+        let own = Job { file, text: line.to_vec(), line: Some(place.0) };
         text.clear();
         place.1 = true;
         if jobs.send(own).is_err() {
