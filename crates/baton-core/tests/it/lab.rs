@@ -811,6 +811,12 @@ fn what_is_no_session_is_refused() {
     assert_eq!((problem.code, problem.place.unwrap().line), ("session-json", 3));
     let deep = format!("{{\"messages\": {}", "[".repeat(200_000));
     assert!(import::file(&deep, "x").unwrap_err().message.contains("recursion"));
+    let many = format!("{{\"messages\": [{}1]}}", "1,".repeat(5_000_000));
+    assert_eq!(import::file(&many, "x").unwrap_err().code, "session-size");
+    // Commas in a text are no values.
+    let text = ",[{\\\"".repeat(1_000_000);
+    let long = format!(r#"[{{"role": "assistant", "content": "{text}"}}]"#);
+    assert_eq!(imported(&long).sessions[0].calls(), 1);
 }
 
 #[test]
