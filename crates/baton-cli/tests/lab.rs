@@ -248,6 +248,10 @@ fn what_is_wrong_is_explained() {
         assert_eq!(answer.code, code, "{args}: {}", answer.errors);
         assert!(answer.out.is_empty() && !answer.errors.is_empty(), "{args}: {}", answer.out);
     }
+    // A wrong file beside a long one: everything ends, and nothing waits for ever.
+    place.write("long.jsonl", session("one").repeat(300));
+    assert_eq!(place.lab("long.jsonl notes.md long.jsonl --policy full").code, 3);
+    assert_eq!(place.lab("notes.md long.jsonl --policy full").code, 3);
     let explained: String = ["notes.md", "s.jsonl --policy msk:10", "s.jsonl --plot x.png"]
         .map(|args| format!("$ {args}\n{}", place.lab(&format!("{args} --policy full")).errors))
         .concat();
