@@ -22,7 +22,11 @@ struct Place {
 
 impl Place {
     fn new(answers: Vec<Value>) -> Place {
-        let place = Place { folder: TempDir::new().unwrap(), model: Model::start(answers) };
+        Place::of(Model::start(answers))
+    }
+
+    fn of(model: Model) -> Place {
+        let place = Place { folder: TempDir::new().unwrap(), model };
         for folder in ["project/src", "home"] {
             fs::create_dir_all(place.path(folder)).unwrap();
         }
@@ -341,6 +345,47 @@ fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
     assert_eq!(place.envelopes()[0]["error"]["code"], "UNKNOWN", "the agent is told");
 }
 
+/// The sandbox of the next command is made while the model thinks.
+#[test]
+fn what_waits_for_the_next_command_ends_with_the_agent() {
+    let launchers = |pid: u32| running(&format!("baton-sandbox {pid} ")).len();
+    let until = |what: &str, done: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let act = || call("Bash", json!({ "command": "echo x >> counter; ls .git" }));
+    let place = Place::new(vec![act(), act(), act(), text("Done.")]);
+    let before: Vec<PathBuf> = files(&place.path("project/.git"));
+    let mut child = place.command(&["exec", "-p", "Go."]).stderr(Stdio::null()).spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(launchers(child.id()), 0);
+    assert_eq!(place.read("project/counter"), "x\nx\nx\n");
+    assert_eq!(files(&place.path("project/.git")), before);
+    // Killed while it waits for the model.
+    let slow = |index: usize| std::thread::sleep(Duration::from_secs(60 * u64::from(index > 0)));
+    let place = Place::of(Model::answering(move |index, _| {
+        slow(index);
+        call("Bash", json!({ "command": "echo x >> counter" }))
+    }));
+    let mut child = place.command(&["exec", "-p", "Go."]).stderr(Stdio::null()).spawn().unwrap();
+    let counter = place.path("project/counter");
+    until("nothing waits", &|| counter.exists() && launchers(child.id()) == 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("it lives on", &|| launchers(child.id()) == 0);
+    assert_eq!(fs::read_to_string(counter).unwrap(), "x\n");
+}
+
+fn files(folder: &std::path::Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
 #[test]
 fn a_torn_transcript_is_cut_and_said_and_a_damaged_one_is_refused() {
     let place = Place::new(vec![text("one"), text("two")]);
@@ -358,10 +403,17 @@ fn a_torn_transcript_is_cut_and_said_and_a_damaged_one_is_refused() {
 }
 
 fn is_running(command: &str) -> bool {
-    fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+    running(command).iter().any(|line| line == command)
+}
+
+/// The command lines that begin so.
+fn running(command: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.map(|entry| {
         let own = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&own).replace('\0', " ").trim() == command
-    })
+        String::from_utf8_lossy(&own).replace('\0', " ").trim().to_owned()
+    });
+    lines.filter(|line| line.starts_with(command)).collect()
 }
 
 #[test]

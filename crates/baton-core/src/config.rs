@@ -9,6 +9,7 @@ use crate::document::Document;
 use crate::id::AgentName;
 use crate::message::Wire;
 use crate::problem::Problem;
+use crate::profile::Profile;
 use crate::turn::Protocol;
 
 /// `baton.toml`.
@@ -28,6 +29,8 @@ pub struct Config {
     pub limits: Limits,
     /// By agent name; MAIN and FINISH_REVIEW too.
     pub agents: IndexMap<AgentName, AgentConfig>,
+    /// How agents keep within their windows, by name.
+    pub profiles: IndexMap<String, Profile>,
     /// Programs that can run a stage, by name.
     pub executors: IndexMap<String, ExecutorConfig>,
     /// Where models are called. Only in the user's own file: a project must not choose who gets

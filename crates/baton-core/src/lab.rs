@@ -4,11 +4,12 @@
 //! what its calls would have cost.
 //!
 //! `session` (what a recording holds), `import` (its text → sessions, whatever tool wrote it), `need`
-//! (which facts each action needed), `replay` (a policy's views → sums), `policy` (the policies by
-//! their names).
+//! (which facts each action needed), `replay` (a policy's views → sums), `own` (Baton's own policy, by
+//! the agent's own code), `policy` (the policies by their names).
 
 pub mod session;
 pub mod import;
 pub mod need;
 pub mod replay;
+mod own;
 pub mod policy;

@@ -1,5 +1,5 @@
 //! What a tool answers, and what history keeps of it. Goes in: an envelope, ours or a stranger's.
-//! Comes out: the text that the model sees during the turn (`whole`), and the stub that a finished
+//! Comes out: the text that the model sees during the turn (`sent`), and the stub that a finished
 //! turn leaves in history (`compress`, `kept`). `shapes` holds what our own tools put into `data`;
 //! the compression works on any shape, since what comes back from disk may be older than the code.
 //!
@@ -117,6 +117,15 @@ pub struct Compressed {
     pub omitted: Option<String>,
 }
 
+impl From<Compressed> for Envelope {
+    fn from(stub: Compressed) -> Envelope {
+        let Compressed { status, data, error, observation, omitted } = stub;
+        let (stats, context) = (Map::new(), Map::new());
+        let (text, stub_of) = (String::new(), Some(observation));
+        Envelope { status, data, text, stats, context, error, stub_of, omitted }
+    }
+}
+
 /// The stub of a tool result.
 pub fn compress(tool: &str, envelope: &Envelope, id: ObservationId) -> Compressed {
     let stub = |data, observation, omitted| Compressed {
@@ -137,9 +146,41 @@ pub fn compress(tool: &str, envelope: &Envelope, id: ObservationId) -> Compresse
     stub(envelope.data.clone(), id, None)
 }
 
-/// As the model sees it during the turn.
+/// Every key of it.
 pub fn whole(envelope: &Envelope) -> String {
     compact(envelope)
+}
+
+/// As the model sees it during the turn: all of it, its id, and no key that says nothing. What the
+/// table leaves alone is the same bytes in history, so that the end of a turn does not change it.
+pub fn sent(envelope: &Envelope, id: ObservationId) -> String {
+    #[derive(Serialize)]
+    struct Sent<'a> {
+        status: Status,
+        data: &'a Map<String, Value>,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        text: &'a str,
+        #[serde(skip_serializing_if = "Map::is_empty")]
+        stats: &'a Map<String, Value>,
+        #[serde(skip_serializing_if = "Map::is_empty")]
+        context: &'a Map<String, Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a Fault>,
+        observation: ObservationId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        omitted: Option<&'a str>,
+    }
+    let Envelope { status, data, text, stats, context, error, stub_of, omitted } = envelope;
+    compact(&Sent {
+        status: *status,
+        data,
+        text,
+        stats,
+        context,
+        error: error.as_ref(),
+        observation: stub_of.unwrap_or(id),
+        omitted: omitted.as_deref(),
+    })
 }
 
 /// As history holds it.

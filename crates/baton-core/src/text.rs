@@ -410,3 +410,16 @@ fn strip_prefix<'a>(rest: &'a str, prefix: &str, emphasis: &str) -> Option<(&'a 
 fn offset_in(whole: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize)
 }
+
+/// The first and the last `end` characters, with the number of those between.
+pub fn head_and_tail(raw: &str, end: usize) -> String {
+    /// Less is not worth a mark.
+    const LEAST: usize = 64;
+    let count = raw.chars().count();
+    if count <= 2 * end + LEAST {
+        return raw.to_owned();
+    }
+    let border = |at: usize| raw.char_indices().nth(at).map_or(raw.len(), |(byte, _)| byte);
+    let (head, tail) = (&raw[..border(end)], &raw[border(count - end)..]);
+    format!("{head}\n[... {} chars omitted ...]\n{tail}", count - 2 * end)
+}

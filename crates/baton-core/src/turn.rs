@@ -14,17 +14,48 @@ use std::collections::VecDeque;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::fold;
 use crate::id::{ObservationId, Tokens};
 use crate::message::{
     Answer, Message, Part, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage,
 };
-use crate::observation::{self, Envelope};
+use crate::observation::Envelope;
+use crate::thread::compact::{self, Plan, Strategy};
+use crate::thread::{self, Item, Seen, Thread};
 
 pub use protocol::Protocol;
 pub use todo::recap;
 
+/// Compactions in a row that may gain less than a tenth; then it is given up.
+const VAIN: u32 = 2;
+
 /// Malformed actions in a row that a model may make; the next one ends the turn.
 pub const MALFORMED: u32 = 3;
+
+/// How a conversation keeps within its window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Room {
+    pub folding: fold::Settings,
+    pub compaction: compact::Settings,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new(compact::Settings::default(), fold::Prices::default(), true)
+    }
+}
+
+impl Room {
+    /// For a compaction like this at these prices.
+    pub fn new(compaction: compact::Settings, prices: fold::Prices, folds: bool) -> Room {
+        let half = usize::try_from(compaction.compact_at / 2).unwrap_or(usize::MAX);
+        let mut folding = fold::Settings { fold_at: half, prices, ..fold::Settings::default() };
+        if !folds {
+            (folding.fold_at, folding.batch) = (usize::MAX, usize::MAX);
+        }
+        Room { folding, compaction }
+    }
+}
 
 /// What happened in a conversation, in its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,10 +73,31 @@ pub enum Step {
         call: String,
     },
     Observed(Box<Observed>),
+    /// From here on these results are sent as stubs.
+    Folded {
+        results: Vec<ObservationId>,
+    },
+    /// The provider said that the request does not fit into the model's window.
+    TooLong,
+    /// The oldest part left.
+    Compacted(Box<Compacted>),
     /// The turn was ended from outside: by a person, a limit, a model that cannot be reached.
     Stopped {
         why: String,
     },
+}
+
+/// A compaction, with what was asked for and what came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compacted {
+    pub plan: Plan,
+    /// The words that asked the model for its state.
+    pub request: String,
+    /// What stands for the part that left.
+    pub summary: Option<String>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A tool's result.
@@ -64,6 +116,10 @@ pub struct Observed {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Do {
     CallModel,
+    /// These results become stubs before the model is called again.
+    Fold(Vec<ObservationId>),
+    /// The oldest part leaves before the model is called again.
+    Compact(Plan),
     /// At once, in any order: none of them changes anything.
     Read(Vec<ToolCall>),
     /// It may change something: its intent is written down first.
@@ -116,19 +172,6 @@ pub struct Layers {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Item {
-    User(String),
-    Assistant(Message),
-    Observation {
-        call: String,
-        /// `None` once its turn is over.
-        whole: Option<String>,
-        kept: String,
-        is_error: bool,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq)]
 enum Phase {
     Idle,
     Model,
@@ -142,9 +185,16 @@ pub struct Conversation {
     protocol: Protocol,
     tools: Vec<Offered>,
     limits: Limits,
-    items: Vec<Item>,
-    /// The first item of the turn that goes on.
-    turn: usize,
+    thread: Thread,
+    compaction: compact::Settings,
+    /// What the provider counted at the last call, in and out, less what left since.
+    used: Option<u64>,
+    /// Characters that came since.
+    appended: u64,
+    /// The provider said that the request is too long.
+    is_too_long: bool,
+    /// Compactions in a row that gained next to nothing.
+    vain: u32,
     phase: Phase,
     /// Of the turn.
     steps: u32,
@@ -160,13 +210,25 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    pub fn new(protocol: Protocol, tools: Vec<Offered>, limits: Limits) -> Conversation {
+    pub fn new(
+        protocol: Protocol,
+        tools: Vec<Offered>,
+        limits: Limits,
+        room: Room,
+    ) -> Conversation {
+        let Room { folding, compaction } = room;
+        let is_handed_over = compaction.strategy == Strategy::Handover;
+        let words_only = is_handed_over.then_some(compaction.keep);
         Conversation {
             protocol,
             tools,
             limits,
-            items: Vec::new(),
-            turn: 0,
+            thread: Thread::new(folding, words_only),
+            compaction,
+            used: None,
+            appended: 0,
+            is_too_long: false,
+            vain: 0,
             phase: Phase::Idle,
             steps: 0,
             tokens: 0,
@@ -185,10 +247,7 @@ impl Conversation {
         match &self.phase {
             Phase::Idle => Do::Wait,
             Phase::Ended(ending) => Do::End(ending.clone()),
-            Phase::Model => match self.over_limit(0) {
-                Some(why) => Do::End(Ending::Stopped(why)),
-                None => Do::CallModel,
-            },
+            Phase::Model => self.before_the_model(),
             Phase::Tools { open, is_started } => {
                 let is_reading = |call: &&ToolCall| self.only_reads(&call.name);
                 let reading: Vec<ToolCall> = open.iter().take_while(is_reading).cloned().collect();
@@ -201,6 +260,116 @@ impl Conversation {
                 }
             }
         }
+    }
+
+    fn before_the_model(&self) -> Do {
+        if let Some(why) = self.over_limit(0) {
+            return Do::End(Ending::Stopped(why));
+        }
+        if let Some(results) = self.thread.fold_due() {
+            return Do::Fold(results);
+        }
+        if !self.is_full() {
+            return Do::CallModel;
+        }
+        if self.vain >= VAIN {
+            return Do::End(Ending::Failed(format!(
+                "the conversation does not fit into the window: {VAIN} compactions in a row gained less than a tenth"
+            )));
+        }
+        match self.plan_compaction(false) {
+            Ok(plan) => Do::Compact(plan),
+            Err(why) => Do::End(Ending::Failed(why)),
+        }
+    }
+
+    /// Tokens of the next request: what the provider last counted and what came since.
+    pub fn size(&self) -> u64 {
+        let estimated = || u64::try_from(self.thread.size()).unwrap_or(u64::MAX);
+        self.used.map_or_else(estimated, |used| used.saturating_add(self.appended / 3))
+    }
+
+    fn is_full(&self) -> bool {
+        let is_over = self.is_too_long || self.size() >= self.compaction.compact_at;
+        is_over && self.thread.items().len() >= 3
+    }
+
+    /// What would leave now. `is_asked`: a person wants it, whatever the sizes are.
+    pub fn plan_compaction(&self, is_asked: bool) -> Result<Plan, String> {
+        let own = u64::try_from(self.thread.size()).unwrap_or(u64::MAX);
+        let fixed = self.size().saturating_sub(own);
+        self.thread.plan_compaction(&self.compaction, fixed, is_asked)
+    }
+
+    /// The call that sums up what leaves, and the words that ask for it.
+    pub fn summary_request(
+        &self,
+        plan: &Plan,
+        layers: &Layers,
+        focus: Option<&str>,
+    ) -> (Request, String) {
+        let words = compact::request_text(&self.compaction.keys, focus);
+        let mut request = self.request(layers);
+        request.max_output = Tokens(compact::SUMMARY);
+        request.temperature = Some(0.0);
+        (request.format, request.tail) = (None, None);
+        match plan.strategy {
+            Strategy::Archive => {
+                let focus = focus.map(|focus| format!("\n\nWhat matters most: {focus}"));
+                let system = format!("{}{}", compact::ARCHIVE_PROMPT, focus.unwrap_or_default());
+                (request.system, request.tools) = (vec![system], Vec::new());
+                request.messages = vec![Message::user(self.thread.material(plan))];
+                request.cached_messages = 0;
+                request.cache_key.push_str("/summary");
+            }
+            // The same beginning as every call: nearly all of it is in the provider's cache.
+            Strategy::Handover => match request.messages.last_mut() {
+                Some(last) if last.role == Role::User => {
+                    last.parts.push(Part::Text { text: words.clone() });
+                }
+                _ => request.messages.push(Message::user(words.clone())),
+            },
+        }
+        (request, words)
+    }
+
+    /// An answer as a summary, or why it is none.
+    pub fn checked_summary(&self, plan: &Plan, answer: &str) -> Result<String, String> {
+        let replaces = self.thread.size_leaving(plan);
+        compact::checked(plan, &self.compaction.keys, answer, replaces)
+    }
+
+    fn compacted(&mut self, compacted: &Compacted) {
+        let before = self.size();
+        let Compacted { plan, request, summary, why } = compacted;
+        let why = why.as_deref().unwrap_or("There is no summary, keeping recent history only.");
+        let summary = summary.as_deref().ok_or(why);
+        self.changed(|thread| {
+            thread.compact(plan, request, summary);
+            0
+        });
+        self.is_too_long = false;
+        let is_vain = self.size() > before / 10 * 9;
+        self.vain = if is_vain { self.vain + 1 } else { 0 };
+    }
+
+    /// Changes what was sent; what the provider counted follows, roughly.
+    fn changed(&mut self, change: impl FnOnce(&mut Thread) -> usize) {
+        let before = self.thread.size();
+        let from = change(&mut self.thread);
+        let gone = before.saturating_sub(self.thread.size());
+        let gone = u64::try_from(gone).unwrap_or(u64::MAX);
+        self.used = self.used.map(|used| used.saturating_sub(gone));
+        // A message of a user goes on until the next answer: its last piece may be what changed.
+        let is_whole =
+            from == 0 || matches!(self.thread.items().get(from - 1), Some(Item::Assistant(_)));
+        let before = self.count_up_to(from).saturating_sub(usize::from(!is_whole));
+        self.sent = self.sent.min(before);
+    }
+
+    fn push(&mut self, item: Item) {
+        self.thread.push(item);
+        self.appended = self.appended.saturating_add(self.thread.size_of_last() * 4);
     }
 
     /// Whether a request of this size may not be sent.
@@ -257,6 +426,21 @@ impl Conversation {
             {
                 self.observed(open, observed)
             }
+            (Phase::Model, Step::Folded { results }) => {
+                self.changed(|thread| thread.fold(results));
+                Phase::Model
+            }
+            (Phase::Model, Step::TooLong) => {
+                self.is_too_long = true;
+                Phase::Model
+            }
+            (
+                phase @ (Phase::Model | Phase::Idle | Phase::Ended(_)),
+                Step::Compacted(compacted),
+            ) => {
+                self.compacted(compacted);
+                phase
+            }
             (Phase::Model | Phase::Tools { .. } | Phase::Idle, Step::Stopped { why })
             | (Phase::Ended(Ending::Stopped(_)), Step::Stopped { why }) => {
                 self.close_open_calls(why);
@@ -273,38 +457,28 @@ impl Conversation {
 
     fn begin(&mut self, text: &str) {
         // What was sent whole goes out in its short form from now on.
-        self.sent = self.sent.min(self.count_up_to(self.turn));
-        for item in &mut self.items {
-            if let Item::Observation { whole, .. } = item {
-                *whole = None;
-            }
-            if let Item::Assistant(message) = item {
-                // Thoughts belong to the turn in which they were thought.
-                let is_thought = |part: &Part| matches!(part, Part::Thinking(_));
-                if message.parts.iter().any(|part| !is_thought(part)) {
-                    message.parts.retain(|part| !is_thought(part));
-                }
-            }
-        }
-        self.turn = self.items.len();
-        self.items.push(Item::User(text.to_owned()));
+        self.changed(|thread| thread.begin_turn(text));
+        self.appended = self.appended.saturating_add(text.len() as u64);
         (self.steps, self.tokens, self.malformed) = (0, 0, 0);
     }
 
     fn answered(&mut self, answer: &Answer) -> Phase {
         self.steps += 1;
-        self.sent = self.count_up_to(self.items.len());
+        self.sent = self.count_up_to(self.thread.items().len());
         self.count(&answer.usage);
+        if let Some(used) = all_of(&answer.usage) {
+            (self.used, self.appended) = (Some(used), 0);
+        }
         if let Stop::Refusal(words) = &answer.stop {
-            self.items.push(Item::Assistant(answer.message()));
+            self.push(Item::Assistant(answer.message()));
             return Phase::Ended(Ending::Failed(format!("the model refused: {words}")));
         }
         let action = protocol::action(self.protocol, answer, self.calls);
-        self.items.push(Item::Assistant(action.message));
+        self.push(Item::Assistant(action.message));
         self.calls += u32::try_from(action.calls.len()).unwrap_or(u32::MAX);
         self.is_answer_malformed = action.complaint.is_some();
         if let Some(complaint) = action.complaint {
-            self.items.push(Item::User(complaint));
+            self.push(Item::User(complaint));
         } else if let Some(text) = action.last_words {
             return Phase::Ended(Ending::Done(text));
         }
@@ -325,49 +499,39 @@ impl Conversation {
     }
 
     fn observed(&mut self, mut open: VecDeque<ToolCall>, observed: &Observed) -> Phase {
+        let arguments = open.iter().find(|own| own.id == observed.call);
+        let arguments = arguments.map(|own| thread::flat(&own.arguments)).unwrap_or_default();
         open.retain(|own| own.id != observed.call);
         self.next_observation = self.next_observation.max(observed.id.0.saturating_add(1));
         self.is_answer_malformed |= observed.is_malformed;
-        let stub = observation::compress(&observed.tool, &observed.envelope, observed.id);
         if let Some(recap) = todo::recap_of(&observed.tool, &observed.envelope) {
             self.recap = Some(recap).filter(|recap| !recap.is_empty());
         }
-        self.items.push(Item::Observation {
-            call: observed.call.clone(),
-            whole: Some(observation::whole(&observed.envelope)),
-            kept: observation::kept(&stub),
-            is_error: observed.envelope.status == observation::Status::Error,
-        });
+        let Observed { id, call, tool, envelope, .. } = observed.clone();
+        let seen = Seen::new(id, call, tool, &arguments, envelope);
+        self.push(Item::Observation(Box::new(seen)));
         self.tools_or_model(open)
     }
 
     /// No provider takes a call without its result.
     fn close_open_calls(&mut self, why: &str) {
-        let answered: Vec<&str> = self.items[self.turn.min(self.items.len())..]
-            .iter()
-            .filter_map(|item| match item {
-                Item::Observation { call, .. } => Some(call.as_str()),
-                Item::User(_) | Item::Assistant(_) => None,
-            })
-            .collect();
-        let open: Vec<String> = self.items[self.turn.min(self.items.len())..]
-            .iter()
-            .filter_map(|item| match item {
-                Item::Assistant(message) => Some(&message.parts),
-                Item::User(_) | Item::Observation { .. } => None,
-            })
-            .flatten()
-            .filter_map(|part| match part {
-                Part::ToolCall(call) if !answered.contains(&call.id.as_str()) => {
-                    Some(call.id.clone())
-                }
-                _ => None,
-            })
-            .collect();
-        let text = observation::whole(&Envelope::failed("STOPPED", why));
+        let answered = |call: &ToolCall| {
+            let is_its =
+                |item: &Item| matches!(item, Item::Observation(own) if own.call == call.id);
+            self.thread.of_turn().iter().any(is_its)
+        };
+        let said = self.thread.of_turn().iter().filter_map(|item| match item {
+            Item::Assistant(message) => Some(thread::calls(message)),
+            Item::User(_) | Item::Observation(_) => None,
+        });
+        let open: Vec<ToolCall> = said.flatten().filter(|call| !answered(call)).cloned().collect();
         for call in open {
-            let (whole, kept) = (Some(text.clone()), text.clone());
-            self.items.push(Item::Observation { call, whole, kept, is_error: true });
+            let id = self.next_observation();
+            self.next_observation = self.next_observation.saturating_add(1);
+            let envelope = Envelope::failed("STOPPED", why);
+            let arguments = thread::flat(&call.arguments);
+            let seen = Seen::new(id, call.id, call.name, &arguments, envelope);
+            self.push(Item::Observation(Box::new(seen)));
         }
     }
 
@@ -382,19 +546,18 @@ impl Conversation {
         add(&mut self.usage.cache_read, usage.cache_read);
         add(&mut self.usage.cache_write, usage.cache_write);
         add(&mut self.usage.reasoning, usage.reasoning);
-        let parts = [usage.input, usage.output, usage.cache_read, usage.cache_write];
-        let all: u64 = parts.into_iter().flatten().map(|tokens| tokens.0).sum();
-        self.tokens = self.tokens.saturating_add(all);
+        self.tokens = self.tokens.saturating_add(all_of(usage).unwrap_or(0));
     }
 
     /// The whole conversation as the model sees it now.
     pub fn messages(&self) -> Vec<Message> {
-        self.messages_up_to(self.items.len())
+        self.messages_up_to(self.thread.items().len())
     }
 
     /// How many messages `messages_up_to` gives, without making them: a long history is megabytes.
     fn count_up_to(&self, end: usize) -> usize {
-        let items = &self.items[..end.min(self.items.len())];
+        let items = self.thread.items();
+        let items = &items[..end.min(items.len())];
         let is_answer = |item: &Item| matches!(item, Item::Assistant(_));
         let begins =
             |(at, item): (usize, &Item)| is_answer(item) || at == 0 || is_answer(&items[at - 1]);
@@ -403,26 +566,24 @@ impl Conversation {
 
     fn messages_up_to(&self, end: usize) -> Vec<Message> {
         let mut messages: Vec<Message> = Vec::new();
-        for item in &self.items[..end.min(self.items.len())] {
+        let items = self.thread.items();
+        for item in &items[..end.min(items.len())] {
             let part = match item {
                 Item::Assistant(message) => {
                     messages.push(message.clone());
                     continue;
                 }
                 Item::User(text) => Part::Text { text: text.clone() },
-                Item::Observation { call, whole, kept, is_error } => {
-                    let content = whole.as_ref().unwrap_or(kept).clone();
-                    match self.protocol {
-                        Protocol::Native => Part::ToolResult(ToolResult {
-                            call_id: call.clone(),
-                            content,
-                            is_error: *is_error,
-                        }),
-                        Protocol::Json | Protocol::React => {
-                            Part::Text { text: format!("[tool] {content}") }
-                        }
+                Item::Observation(seen) => match self.protocol {
+                    Protocol::Native => Part::ToolResult(ToolResult {
+                        call_id: seen.call.clone(),
+                        content: seen.text.clone(),
+                        is_error: seen.is_error(),
+                    }),
+                    Protocol::Json | Protocol::React => {
+                        Part::Text { text: format!("[tool] {}", seen.text) }
                     }
-                }
+                },
             };
             match messages.last_mut().filter(|last| last.role == Role::User) {
                 Some(last) => last.parts.push(part),
@@ -443,6 +604,8 @@ impl Conversation {
         let system = protocol::system(self.protocol, &layers.system, &tools);
         let mut system = vec![system];
         system.extend(Some(layers.rules.clone()).filter(|rules| !rules.is_empty()));
+        let archives = self.thread.archives().join("\n\n");
+        system.extend(Some(archives).filter(|archives| !archives.is_empty()));
         Request {
             model: layers.model.clone(),
             max_output: layers.max_output,
@@ -456,6 +619,13 @@ impl Conversation {
             tail: self.recap.clone(),
         }
     }
+}
+
+/// What a call counted, in and out.
+fn all_of(usage: &Usage) -> Option<u64> {
+    let parts = [usage.input, usage.output, usage.cache_read, usage.cache_write];
+    let all: u64 = parts.into_iter().flatten().map(|tokens| tokens.0).sum();
+    (all > 0).then_some(all)
 }
 
 /// A step that cannot follow: the transcript or the program changed.

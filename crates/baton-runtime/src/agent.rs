@@ -6,9 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use baton_core::id::{ObservationId, Tokens};
-use baton_core::message::{Answer, ToolCall};
+use baton_core::message::{Answer, Request, ToolCall};
 use baton_core::observation::Envelope;
-use baton_core::turn::{Conversation, Do, Ending, Layers, Limits, Observed, Protocol, Step};
+use baton_core::thread::compact::{Plan, Strategy};
+use baton_core::turn::{
+    Compacted, Conversation, Do, Ending, Layers, Limits, Observed, Protocol, Room, Step,
+};
 
 use crate::model::{self, Client, Delta, Mode, Tags, catalogue};
 use crate::project_rules;
@@ -34,6 +37,12 @@ pub struct Mind {
     pub max_output: Tokens,
     pub price: Option<catalogue::Price>,
     pub protocol: Protocol,
+    /// How its conversations keep within its window.
+    pub room: Room,
+    /// Writes the summaries of archives; `None`: the model itself.
+    pub summary_model: Option<String>,
+    /// Calls in one turn, where its profile says so.
+    pub steps: Option<u32>,
 }
 
 /// What those who watch are told.
@@ -81,6 +90,9 @@ pub struct Setup {
     /// Nano-dollars that all its calls together may cost.
     pub cost_limit: Option<u64>,
 }
+
+/// A summary that takes longer is done without.
+const SUMMARY_LIMIT: Duration = Duration::from_secs(120);
 
 /// Why a turn ended that took too long.
 pub fn late(limit: Duration) -> String {
@@ -136,7 +148,7 @@ impl Agent {
     fn assembled(setup: Setup, transcript: Transcript) -> Agent {
         let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit } = setup;
         let tools = tool::offered(workshop.writes);
-        let conversation = Conversation::new(mind.protocol, tools, limits);
+        let conversation = Conversation::new(mind.protocol, tools, limits, mind.room.clone());
         let layers = Layers {
             model: mind.model.clone(),
             max_output: mind.max_output,
@@ -259,6 +271,11 @@ impl Agent {
                     None => {}
                     Some(why) => return self.stop(&why).map(Some),
                 },
+                Do::Fold(results) => {
+                    hear(Heard::Said(format!("{} earlier results were folded", results.len())));
+                    self.record(Step::Folded { results })?;
+                }
+                Do::Compact(plan) => self.compact(plan, None, left, interrupt, hear)?,
                 Do::Read(calls) => self.read(&calls, interrupt, hear)?,
                 Do::Act(call) => {
                     self.record(Step::Started { call: call.id.clone() })?;
@@ -303,16 +320,117 @@ impl Agent {
             }
         };
         let is_stopped = || interrupt.is_at_once();
+        self.workshop.make_ready();
         let answer = client.call_within(&request, &self.tags, left, is_stopped, &mut heard);
         match answer {
             // The loop says which of the two it was.
             None => Ok(None),
+            // What the provider says of its window is truer than what we counted.
+            Some(Err(error)) if error.kind == model::Kind::ContextTooLong => {
+                hear(Heard::Said("the provider says that the request is too long".to_owned()));
+                self.record(Step::TooLong)?;
+                Ok(None)
+            }
             Some(answer) => {
                 let answer = answer?;
                 self.count(&answer);
                 self.record(Step::Answered { answer: Box::new(answer) })?;
                 Ok(None)
             }
+        }
+    }
+
+    /// The oldest part of the conversation leaves it. Until that is written down, everything is as
+    /// it was.
+    fn compact(
+        &mut self,
+        plan: Plan,
+        focus: Option<&str>,
+        left: Duration,
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<(), Error> {
+        let before = self.conversation.size();
+        hear(Heard::Said(format!("compacting the conversation: it has about {before} tokens")));
+        let (request, words) = self.conversation.summary_request(&plan, &self.layers, focus);
+        let summary = match plan.cut {
+            // Nothing leaves, so there is nothing to sum up.
+            0 => Ok(None),
+            _ => self.summary(&plan, request, left, interrupt).map(Some),
+        };
+        if interrupt.is_at_once() {
+            return Ok(());
+        }
+        let (summary, why) = match summary {
+            Ok(summary) => (summary, None),
+            Err(why) => (None, Some(why)),
+        };
+        for said in plan.said.iter().chain(&why) {
+            hear(Heard::Said(said.clone()));
+        }
+        let compacted = Box::new(Compacted { plan, request: words, summary, why });
+        self.record(Step::Compacted(compacted))?;
+        let after = self.conversation.size();
+        hear(Heard::Said(format!("compacted: about {before} tokens became {after}")));
+        Ok(())
+    }
+
+    /// What stands for the part that leaves, or why there is nothing.
+    fn summary(
+        &mut self,
+        plan: &Plan,
+        mut request: Request,
+        left: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<String, String> {
+        if plan.strategy == Strategy::Archive
+            && let Some(model) = &self.mind.summary_model
+        {
+            request.model.clone_from(model);
+        }
+        let limit = SUMMARY_LIMIT.min(left);
+        let failed = |why: &str| format!("Summary generation {why}, keeping recent history only.");
+        let mut answer = self.call_for_summary(&request, limit, interrupt);
+        if matches!(&answer, Some(Err(error)) if error.kind == model::Kind::Rejected) {
+            // Some models do not let their temperature be set.
+            request.temperature = None;
+            answer = self.call_for_summary(&request, limit, interrupt);
+        }
+        match answer {
+            None => Err(failed("timed out")),
+            Some(Err(error)) if error.kind == model::Kind::Timeout => Err(failed("timed out")),
+            Some(Err(error)) => Err(failed(&format!(
+                "failed ({})",
+                baton_core::text::shown(&error.to_string(), 200)
+            ))),
+            Some(Ok(answer)) => {
+                self.count(&answer);
+                let checked = self.conversation.checked_summary(plan, &answer.text());
+                checked.map_err(|why| failed(&format!("failed ({why})")))
+            }
+        }
+    }
+
+    fn call_for_summary(
+        &self,
+        request: &Request,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Option<Result<Answer, model::Error>> {
+        let is_stopped = || interrupt.is_at_once();
+        self.mind.client.call_within(request, &self.tags, limit, is_stopped, &mut |_| {})
+    }
+
+    /// Compacts now, because a person wants it. `Err`: why it cannot be done.
+    pub fn compact_now(
+        &mut self,
+        focus: Option<&str>,
+        interrupt: &Interrupt,
+        hear: Hear<'_>,
+    ) -> Result<Result<(), String>, Error> {
+        match self.conversation.plan_compaction(true) {
+            Err(why) => Ok(Err(why)),
+            Ok(plan) => self.compact(plan, focus, SUMMARY_LIMIT, interrupt, hear).map(Ok),
         }
     }
 

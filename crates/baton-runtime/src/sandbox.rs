@@ -8,10 +8,12 @@ mod filter;
 mod launch;
 mod mounts;
 mod output;
+mod spare;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::io::PipeReader;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,6 +29,7 @@ use output::Streams;
 
 pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
 pub use output::{COPY, Kept};
+pub use spare::Spare;
 
 /// The variable by which a process that left its group is found again.
 const MARK: &str = "BATON_PROCESS";
@@ -128,7 +131,7 @@ pub fn probe(without: Vec<Feature>) -> Result<Found, Missing> {
     let program = idle(Confine::Closed(Box::new(closed)));
     let ran = confined(&program, &Interrupt::default()).map_err(|refused| match refused {
         Refused::Missing(missing) => missing,
-        Refused::Other(why) => other(why),
+        refused => other(refused.said()),
     })?;
     match (ran.how, ran.found) {
         (How::Exit(0), Some((own_proc, landlock))) => {
@@ -207,10 +210,23 @@ pub fn launch_if_asked() {
 }
 
 /// Why a program was not started as it should be.
+#[derive(Debug)]
 enum Refused {
     /// The machine lacks this.
     Missing(Missing),
+    /// The launcher ended before it came to the program: it was killed, or would not start it.
+    NotBegun,
     Other(String),
+}
+
+impl Refused {
+    fn said(self) -> String {
+        match self {
+            Refused::Missing(missing) => missing.to_string(),
+            Refused::NotBegun => LOST.to_owned(),
+            Refused::Other(why) => why,
+        }
+    }
 }
 
 impl From<String> for Refused {
@@ -243,37 +259,84 @@ pub fn run(program: &Program, interrupt: &Interrupt) -> Result<Ran, String> {
             NO_NAMESPACES.store(true, Ordering::SeqCst);
             unconfined(program, interrupt)
         }
-        Err(Refused::Missing(missing)) => Err(missing.to_string()),
-        Err(Refused::Other(why)) => Err(why),
+        Err(refused) => Err(refused.said()),
     }
+}
+
+/// The same in a sandbox that is there already, if it is as the program's would be made now.
+pub fn run_in(
+    spare: Option<Spare>,
+    program: &Program,
+    interrupt: &Interrupt,
+) -> Result<Ran, String> {
+    let ran = spare.and_then(|spare| spare.run(program, interrupt));
+    ran.unwrap_or_else(|| run(program, interrupt))
 }
 
 fn unconfined(program: &Program, interrupt: &Interrupt) -> Result<Ran, String> {
     let program = Program { confine: Confine::Off, ..program.clone() };
-    confined(&program, interrupt).map_err(|refused| match refused {
-        Refused::Missing(missing) => missing.to_string(),
-        Refused::Other(why) => why,
-    })
+    confined(&program, interrupt).map_err(Refused::said)
 }
 
 fn confined(program: &Program, interrupt: &Interrupt) -> Result<Ran, Refused> {
-    let Some(name) = program.argv.first() else {
+    let copy = Streams::copy_for(program)?;
+    let started = match Orders::of(program)? {
+        Some((orders, standing)) => start(program, Some(&orders), standing, None)?,
+        None => start(program, None, StandIns::default(), None)?,
+    };
+    followed(started, program, copy, interrupt)
+}
+
+/// A process that was started, and what must stay as long as it lives.
+#[derive(Debug)]
+struct Started {
+    child: Child,
+    /// That of a launcher.
+    sheet: Option<Sheet>,
+    mark: String,
+    /// Where a launcher that waits opens the way of the words, as soon as it gets to it.
+    _words: Option<PipeReader>,
+    _standing: StandIns,
+}
+
+/// Why the program that was asked for does not run.
+fn cannot(program: &Program, why: &dyn std::fmt::Display) -> Refused {
+    let name = program.argv.first().map_or(Path::new(""), Path::new);
+    Refused::Other(format!("cannot start `{}`: {why}", name.display()))
+}
+
+/// Starts a program, or its launcher where there are orders. One that `waits` reads the program's
+/// words there.
+fn start(
+    program: &Program,
+    orders: Option<&Orders>,
+    standing: StandIns,
+    waits: Option<PipeReader>,
+) -> Result<Started, Refused> {
+    if program.argv.is_empty() {
         return Err("there is no program to start".to_owned().into());
-    };
-    let cannot = |error: &dyn std::fmt::Display| {
-        Refused::Other(format!("cannot start `{}`: {error}", Path::new(name).display()))
-    };
-    // The stand-ins stay until the program has ended.
-    let (sheet, _standing) = match Orders::of(program)? {
-        Some((orders, standing)) => (Some(Sheet::with(&orders)?), standing),
-        None => (None, StandIns::default()),
-    };
+    }
+    let sheet = orders.map(Sheet::with).transpose()?;
     let mark = format!("{}-{}-{}", program.mark, std::process::id(), fastrand::u64(..));
     let mut command = command(program, sheet.as_ref())?;
     command.env(MARK, &mark);
-    let copy = Streams::copy_for(program)?;
+    if let Some(words) = &waits {
+        command.arg(words.as_raw_fd().to_string());
+    }
+    let child = command.spawn().map_err(|error| cannot(program, &error))?;
+    Ok(Started { child, sheet, mark, _words: waits, _standing: standing })
+}
+
+/// Goes with a program to its end.
+fn followed(
+    started: Started,
+    program: &Program,
+    copy: output::Shared,
+    interrupt: &Interrupt,
+) -> Result<Ran, Refused> {
+    // The rest stays until the program has ended.
+    let Started { mut child, sheet, mark, _words, _standing } = started;
     let start = Instant::now();
-    let mut child = command.spawn().map_err(|error| cannot(&error))?;
     let streams = Streams::of(&mut child, program, copy);
     let how = wait(&mut child, program.limit, start, interrupt);
     let report = sheet.as_ref().map(|sheet| ended(&child, sheet, how.is_some()));
@@ -292,7 +355,8 @@ fn confined(program: &Program, interrupt: &Interrupt) -> Result<Ran, Refused> {
             Report { failed: Some(why), .. } => {
                 return Err(Refused::Other(format!("cannot confine the program: {why}")));
             }
-            Report { not_started: Some(why), .. } => return Err(cannot(&why)),
+            Report { not_started: Some(why), .. } => return Err(cannot(program, &why)),
+            Report { has_begun: false, .. } if how.is_none() => return Err(Refused::NotBegun),
             Report { too_much, how: Some(how), found: own, .. } => {
                 (note, found) = (too_much, own);
                 how

@@ -18,7 +18,7 @@ use baton_runtime::store::Disk;
 use baton_runtime::{board, git, load};
 use serde_json::json;
 
-use super::run::{asked, mind};
+use super::run::{asked, mind, profile};
 use super::{Outcome, Place};
 use crate::args::{ApproveArg, ExecArgs, ProtocolArg, TalkArgs};
 use crate::reply::{Failure, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
@@ -136,7 +136,8 @@ impl<'a> Talk<'a> {
             .ok_or_else(|| {
                 Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
             })?;
-        let mut mind = mind(&choice, &self.config, &args.tape)?;
+        let mut mind = mind(&choice, &self.config, &args.tape, &profile("chat", &self.config)?)?;
+        let steps = mind.steps;
         mind.protocol = match args.protocol {
             Some(ProtocolArg::Native) => Protocol::Native,
             Some(ProtocolArg::Json) => Protocol::Json,
@@ -172,7 +173,7 @@ impl<'a> Talk<'a> {
             folder: folder.to_string_lossy().into_owned(),
             workshop,
             limits: Limits {
-                steps: args.steps.unwrap_or(self.config.agent.steps),
+                steps: args.steps.or(steps).unwrap_or(self.config.agent.steps),
                 tokens: args.budget_tokens,
             },
             cost_limit: None,
@@ -277,6 +278,9 @@ pub(super) fn chat(place: &Place, args: &TalkArgs) -> Outcome {
     while let Some(line) = line(&history)? {
         match line.strip_prefix('/') {
             Some("exit" | "quit") => break,
+            Some(command) if command == "compact" || command.starts_with("compact ") => {
+                compact(&mut agent, &current, command["compact".len()..].trim())?;
+            }
             Some(command) => {
                 let _ = writeln!(err, "{}", text::escaped(&command_reply(&agent, command)));
             }
@@ -335,6 +339,20 @@ fn turn(
     Ok(())
 }
 
+/// `/compact [focus]`.
+fn compact(agent: &mut Agent, current: &Arc<Mutex<Interrupt>>, focus: &str) -> Result<(), Failure> {
+    let interrupt = Interrupt::default();
+    if let Ok(mut current) = current.lock() {
+        *current = interrupt.clone();
+    }
+    let focus = Some(focus).filter(|focus| !focus.is_empty());
+    let done = agent.compact_now(focus, &interrupt, &mut |heard| tell(&heard, true));
+    if let Err(why) = done.map_err(failed)? {
+        let _ = writeln!(std::io::stderr(), "[{}]", text::escaped(&why));
+    }
+    Ok(())
+}
+
 fn command_reply(agent: &Agent, command: &str) -> String {
     match command {
         "context" => context(agent),
@@ -352,7 +370,7 @@ fn command_reply(agent: &Agent, command: &str) -> String {
             )
         }
         "todo" => agent.conversation().recap().unwrap_or("nothing is open").to_owned(),
-        "help" => "/context what the model sees, /cost, /todo, /exit; @path names a file; Ctrl-C stops a turn".to_owned(),
+        "help" => "/context what the model sees, /compact [what matters] makes room, /cost, /todo, /exit; @path names a file; Ctrl-C stops a turn".to_owned(),
         other => format!("there is no command /{}; /help says what there is", text::shown(other, 40)),
     }
 }

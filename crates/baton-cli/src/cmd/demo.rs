@@ -11,7 +11,7 @@ use baton_core::event::Limits;
 use baton_core::id::{AgentName, MAIN, Tokens};
 use baton_core::message::Wire;
 use baton_core::policy::Gate;
-use baton_core::turn::Protocol;
+use baton_core::turn::{Protocol, Room};
 use baton_runtime::agent::Mind;
 use baton_runtime::board::{Board, NewBoard};
 use baton_runtime::drive::Drive;
@@ -97,6 +97,9 @@ fn executors(place: &Place) -> Result<Executors, Failure> {
         max_output: Tokens(8_192),
         price: None,
         protocol: Protocol::Native,
+        room: Room::default(),
+        summary_model: None,
+        steps: None,
     };
     let main = AgentName::new(MAIN).expect("a word of the workflow is a valid name");
     let plain = Plain { mind: mind.clone() };

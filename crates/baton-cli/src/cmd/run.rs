@@ -4,10 +4,12 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use baton_core::config::Config;
+use baton_core::config::{AgentConfig, Config};
 use baton_core::decision::Question;
 use baton_core::event::{Limits, Stop};
 use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
+use baton_core::profile::Profile;
+use baton_core::turn::Room;
 use baton_core::workflow::{Phase, State};
 use baton_runtime::agent::Mind;
 use baton_runtime::board::{Board, NewBoard};
@@ -511,7 +513,8 @@ impl Executor for Nobody {
 }
 
 fn executors(place: &Place, config: &Config, how: &HowArgs) -> Result<Executors, Failure> {
-    let default = chosen(place, config, how, how.executor.as_deref(), None)?;
+    let everybody = AgentConfig { executor: how.executor.clone(), ..AgentConfig::default() };
+    let default = chosen(place, config, how, &everybody)?;
     let main = AgentName::new(MAIN).expect("a word of the workflow is a valid name");
     let decides = default.deciding();
     let mut all = Executors::new(default.working(place, config));
@@ -519,8 +522,8 @@ fn executors(place: &Place, config: &Config, how: &HowArgs) -> Result<Executors,
         all = all.with(main.clone(), decides);
     }
     for (name, own) in &config.agents {
-        if own.executor.is_some() || own.model.is_some() {
-            let own = chosen(place, config, how, own.executor.as_deref(), own.model.as_deref())?;
+        if *own != AgentConfig::default() {
+            let own = chosen(place, config, how, own)?;
             let executor = match own.deciding().filter(|_| *name == main) {
                 Some(decides) => decides,
                 None => own.working(place, config),
@@ -566,9 +569,9 @@ fn chosen(
     place: &Place,
     config: &Config,
     how: &HowArgs,
-    name: Option<&str>,
-    model: Option<&str>,
+    own: &AgentConfig,
 ) -> Result<Chosen, Failure> {
+    let name = own.executor.as_deref();
     if let Some(name) = name.filter(|name| *name != BUILTIN) {
         let Some(preset) = executor::program_named(name, config) else {
             let mut known: Vec<&str> = vec![BUILTIN];
@@ -590,11 +593,12 @@ fn chosen(
         }
         return Ok(Chosen::Program(Box::new(Agent::new(preset, &place.environment))));
     }
-    let asked = asked(&how.provider, model);
-    match choose::choose(&asked, config, &place.environment) {
+    let profile = profile(own.profile.as_deref().unwrap_or("stage"), config)?;
+    let model = own.model.as_deref().or(profile.model.as_deref());
+    match choose::choose(&asked(&how.provider, model), config, &place.environment) {
         Err(problem) => Err(Failure::new(USAGE, problem.to_string())),
         Ok(Some(choice)) => {
-            mind(&choice, config, &how.tape).map(|mind| Chosen::Model(Box::new(mind)))
+            mind(&choice, config, &how.tape, &profile).map(|mind| Chosen::Model(Box::new(mind)))
         }
         Ok(None) if name.is_none() => {
             let found = PRESETS.iter().find(|name| place.environment.program(name).is_some());
@@ -627,11 +631,17 @@ pub(super) fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
     }
 }
 
+pub(super) fn profile(name: &str, config: &Config) -> Result<Profile, Failure> {
+    Profile::named(name, &config.profiles)
+        .map_err(|problem| Failure::new(USAGE, problem.to_string()))
+}
+
 /// The model that is called, with its price and its limits.
 pub(super) fn mind(
     choice: &choose::Choice,
     config: &Config,
     tape: &TapeArgs,
+    profile: &Profile,
 ) -> Result<Mind, Failure> {
     let Some(model) = choice.model.clone() else {
         return Err(Failure::new(USAGE, "which model? Nothing says it")
@@ -650,8 +660,18 @@ pub(super) fn mind(
     }
     let known = catalogue::known(&model, config.models.get(&model));
     let max_output = known.max_output.map_or(Tokens(8_192), |most| most.min(Tokens(16_384)));
-    let (price, protocol) = (known.price, config.agent.protocol);
-    Ok(Mind { client, model, max_output, price, protocol })
+    let window = known.context_window.map(|window| window.0);
+    let prices = known.price.and_then(catalogue::Price::parts).unwrap_or_default();
+    Ok(Mind {
+        client,
+        model,
+        max_output,
+        price: known.price,
+        protocol: profile.protocol.unwrap_or(config.agent.protocol),
+        room: Room::new(profile.settings(window), prices, config.features.folding),
+        summary_model: profile.summary_model.clone(),
+        steps: profile.steps,
+    })
 }
 
 /// The window of the model that gets a stage's prompt, as far as its name tells.

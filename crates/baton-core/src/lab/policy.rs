@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::need::Prepared;
+use super::own::Own;
 use super::replay::{Form, FormId, Piece, Policy};
 use super::session::{Message, Role};
 use crate::problem::Problem;
@@ -65,14 +66,9 @@ impl Name {
             Name::Mask { keep, batch } => Box::new(Masking::new(keep as usize, batch as usize)),
             Name::Last(answers) => Box::new(Latest { answers: answers as usize }),
             Name::Edit { threshold, keep } => Box::new(Editing::new(threshold, keep as usize)),
-            Name::Baton => return baton(),
+            Name::Baton => Box::new(Own::new()),
         })
     }
-}
-
-/// The one place where Baton's own policy is made.
-fn baton() -> Result<Box<dyn Policy>, Problem> {
-    Err(Problem::new("policy-unknown", "the policy `baton` is not built yet"))
 }
 
 /// `10`, `10/20`, `100k/3`.

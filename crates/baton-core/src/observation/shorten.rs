@@ -284,8 +284,8 @@ impl Shortener {
             }
         }
         let short = match value {
-            Value::String(raw) => middle_cut(raw, room / 8),
-            value => middle_cut(&compact(value), room / 8),
+            Value::String(raw) => text::head_and_tail(raw, room / 8),
+            value => text::head_and_tail(&compact(value), room / 8),
         };
         self.room -= short.chars().count().min(self.room);
         Value::String(short)
@@ -326,9 +326,9 @@ impl Ends {
     fn of(self, value: &Value, depth: usize) -> Value {
         const DEEPEST: usize = 6;
         match value {
-            Value::String(raw) => Value::String(middle_cut(raw, self.text)),
+            Value::String(raw) => Value::String(text::head_and_tail(raw, self.text)),
             Value::Array(_) | Value::Object(_) if depth == DEEPEST => {
-                Value::String(middle_cut(&compact(value), SHORT / 2))
+                Value::String(text::head_and_tail(&compact(value), SHORT / 2))
             }
             Value::Array(items) => {
                 let gone = items.len().saturating_sub(2 * self.items);
@@ -374,7 +374,7 @@ fn item(value: &Value) -> Value {
     };
     match measure(&short) <= MOST {
         true => short,
-        false => Value::String(middle_cut(&compact(value), LINE)),
+        false => Value::String(text::head_and_tail(&compact(value), LINE)),
     }
 }
 
@@ -401,20 +401,6 @@ pub(super) fn cut_line(line: &str, max: usize) -> String {
     let keep = max.saturating_sub(SAID);
     let head = split_at_char(line, keep).map_or("", |(head, _)| head);
     format!("{head}… [+{} chars]", rest.chars().count() + max - keep)
-}
-
-/// The first and the last `end` characters, with the number of those between.
-fn middle_cut(raw: &str, end: usize) -> String {
-    /// Less is not worth a mark.
-    const LEAST: usize = 64;
-    let count = raw.chars().count();
-    if count <= 2 * end + LEAST {
-        return raw.to_owned();
-    }
-    let (head, rest) = split_at_char(raw, end).unwrap_or((raw, ""));
-    let gone = count - 2 * end;
-    let (_, tail) = split_at_char(rest, gone).unwrap_or((rest, ""));
-    format!("{head}\n[... {gone} chars omitted ...]\n{tail}")
 }
 
 /// Behind the first `count` characters, where there are so many.

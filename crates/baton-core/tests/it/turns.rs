@@ -5,7 +5,7 @@ use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{self, Answer, BrokenCall, Part, Request, Stop, Tool, ToolCall, Usage};
 use baton_core::observation::{Envelope, Status};
 use baton_core::turn::{
-    Conversation, Do, Ending, Layers, Limits, MALFORMED, Observed, Offered, Protocol, Step,
+    Conversation, Do, Ending, Layers, Limits, MALFORMED, Observed, Offered, Protocol, Room, Step,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn offered() -> Vec<Offered> {
 }
 
 fn conversation(protocol: Protocol) -> Conversation {
-    Conversation::new(protocol, offered(), Limits { steps: 50, tokens: None })
+    Conversation::new(protocol, offered(), Limits { steps: 50, tokens: None }, Room::default())
 }
 
 fn layers() -> Layers {
@@ -226,7 +226,7 @@ fn malformed_actions_end_the_turn_when_they_are_too_many_in_a_row() {
 #[test]
 fn limits_are_looked_at_before_a_call_and_not_behind_it() {
     let limits = Limits { steps: 2, tokens: Some(20) };
-    let mut own = Conversation::new(Protocol::Native, offered(), limits);
+    let mut own = Conversation::new(Protocol::Native, offered(), limits, Room::default());
     apply(&mut own, &[asked("Go.")]);
     assert_eq!(own.over_limit(5), None);
     assert!(own.over_limit(20).is_some());
@@ -279,6 +279,8 @@ fn any_step(own: &Conversation, choice: u8, number: u32) -> Step {
     let id = |offset: u32| format!("n{number}-{offset}");
     let long = json!({ "stdout": "line\n".repeat(usize::from(choice) * 3), "exit": 0 });
     match own.next() {
+        Do::Fold(results) => Step::Folded { results },
+        Do::Compact(_) => unreachable!("nothing here is so long"),
         Do::Wait | Do::End(_) => asked(&format!("turn {number}")),
         Do::CallModel => match choice % 6 {
             0 => says("Done."),

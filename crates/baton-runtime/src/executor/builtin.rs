@@ -73,7 +73,7 @@ pub fn workshop(
         closed,
         protected: vec![board.clone()],
         mark: bench.mark.to_owned(),
-        held: Mutex::default(),
+        ready: Mutex::default(),
     };
     Ok(Workshop {
         root,
@@ -103,7 +103,10 @@ impl Builtin {
             cache_key: format!("{}/{}", call.run, call.stage.name),
             folder: ".".to_owned(),
             workshop: workshop(&bench, &self.environment, &self.settings).map_err(Unusable)?,
-            limits: Limits { steps: self.settings.steps, tokens: call.tokens },
+            limits: Limits {
+                steps: self.mind.steps.unwrap_or(self.settings.steps),
+                tokens: call.tokens,
+            },
             cost_limit: call.cost,
         };
         let folder = transcript_folder(call);

@@ -2,6 +2,7 @@
 //! by the user's configuration; of a model that it does not have nothing is assumed.
 
 use baton_core::config::ModelConfig;
+use baton_core::fold::Prices;
 use baton_core::id::Tokens;
 use baton_core::message::Usage;
 
@@ -22,6 +23,17 @@ pub struct Price {
     pub cache_write: u64,
     /// When the provider's list said so.
     pub as_of: &'static str,
+}
+
+impl Price {
+    /// As parts of the price of plain input; `None` where that costs nothing.
+    #[expect(clippy::cast_precision_loss, reason = "prices are small numbers")]
+    pub fn parts(self) -> Option<Prices> {
+        let input = self.input as f64;
+        let part = |price: u64| price as f64 / input;
+        (self.input > 0)
+            .then(|| Prices { read: part(self.cache_read), write: part(self.cache_write) })
+    }
 }
 
 /// A sum of money, in nano-dollars.

@@ -197,7 +197,7 @@ impl Closed {
 }
 
 /// A path or a word of any bytes, as text: one character a byte.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Raw(String);
 
 impl Raw {
@@ -215,7 +215,7 @@ impl Raw {
 }
 
 /// What becomes of a path, in the order it is done: those that hold others first.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Place {
     /// Its own files, to be changed.
     Writable(Raw),
@@ -244,7 +244,7 @@ pub(super) struct Orders {
     pub(super) closed: Option<ClosedOrders>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClosedOrders {
     pub(super) temporary: Raw,
     /// Whether it is also `/tmp`.
@@ -282,6 +282,11 @@ impl Orders {
         let argv = program.argv.iter().map(Raw::of).collect();
         Ok(Some((Orders { argv, folder: Raw::of(folder), places, closed }, standing)))
     }
+
+    /// Whether both ask for the same sandbox, whatever runs in it.
+    pub(super) fn is_same_sandbox(&self, other: &Orders) -> bool {
+        (&self.folder, &self.places, &self.closed) == (&other.folder, &other.places, &other.closed)
+    }
 }
 
 fn closed_orders(
@@ -315,8 +320,8 @@ fn closed_orders(
         pinned.extend(pins(&path));
         places.push(Place::Protected(Raw::of(path)));
     }
-    for path in &closed.hidden {
-        // What is not there has nothing to hide.
+    // What is not there has nothing to hide. Most is not, and one look is cheaper than one a folder.
+    for path in closed.hidden.iter().filter(|path| path.exists()) {
         let Ok(path) = fs::canonicalize(path) else { continue };
         if writable.iter().any(|root| root.starts_with(&path)) {
             return Err(format!("{} is to be hidden and holds what is needed", path.display()));
@@ -441,6 +446,8 @@ pub(super) enum Line {
         landlock: i32,
     },
     Missing(Feature, String),
+    /// The program is started now. Without this line it was not.
+    Begins,
     /// The confinement could not be made.
     Failed(String),
     /// The program could not be started in it.
@@ -491,6 +498,7 @@ impl Sheet {
 pub(super) struct Report {
     pub(super) first: Option<i32>,
     pub(super) found: Option<(bool, i32)>,
+    pub(super) has_begun: bool,
     pub(super) missing: Option<(Feature, String)>,
     pub(super) failed: Option<String>,
     pub(super) not_started: Option<String>,
@@ -503,6 +511,7 @@ impl Report {
         match line {
             Line::First(pid) => self.first = Some(pid),
             Line::Found { own_proc, landlock } => self.found = Some((own_proc, landlock)),
+            Line::Begins => self.has_begun = true,
             Line::Missing(feature, why) => self.missing = Some((feature, why)),
             Line::Failed(why) => self.failed = Some(why),
             Line::NotStarted(why) => self.not_started = Some(why),

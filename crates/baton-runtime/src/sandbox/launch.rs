@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, PipeReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, parent_id};
 use std::path::Path;
@@ -23,7 +23,7 @@ use rustix::thread::{
     set_capabilities_secure_bits,
 };
 
-use super::confine::{ClosedOrders, Feature, Limits, Line, Orders, Place};
+use super::confine::{ClosedOrders, Feature, Limits, Line, Orders, Place, Raw};
 use super::enter::{Forked, fork, unshare};
 use super::{filter, mounts};
 
@@ -70,13 +70,16 @@ impl Lines {
 pub(super) fn launch(mut arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut number = || arguments.next()?.to_str()?.parse::<u32>().ok();
     let (Some(parent), Some(sheet)) = (number(), number()) else { return LOST };
+    let words = number();
     // A Baton that is killed takes everything with it. It may have been, already.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     if parent_id() != parent {
         return LOST;
     }
     let Ok((orders, mut lines)) = orders(parent, sheet) else { return LOST };
-    match enter(&orders).and_then(|()| first(&orders, &mut lines)) {
+    let words = words.map(|number| File::open(format!("/proc/{parent}/fd/{number}")));
+    let Ok(words) = words.transpose() else { return LOST };
+    match enter(&orders).and_then(|()| first(&orders, words, &mut lines)) {
         Ok(code) => code,
         Err(failed) => {
             lines.failed(failed);
@@ -136,7 +139,7 @@ fn identity(user: u32, group: u32) -> io::Result<()> {
 }
 
 /// Forks the first process of the namespace and waits for its end.
-fn first(orders: &Orders, lines: &mut Lines) -> Result<i32, Failed> {
+fn first(orders: &Orders, words: Option<File>, lines: &mut Lines) -> Result<i32, Failed> {
     let (mut go, told) = io::pipe().map_err(|error| Failed::Other(error.to_string()))?;
     match fork().map_err(|error| Failed::Other(format!("cannot fork: {error}")))? {
         Forked::Child => {
@@ -147,7 +150,7 @@ fn first(orders: &Orders, lines: &mut Lines) -> Result<i32, Failed> {
                 return Ok(LOST);
             }
             drop(go);
-            second(orders, lines)
+            second(orders, words, lines)
         }
         Forked::Parent(pid) => {
             lines.say(&Line::First(pid.as_raw_nonzero().get()));
@@ -166,7 +169,7 @@ fn first(orders: &Orders, lines: &mut Lines) -> Result<i32, Failed> {
 }
 
 /// As the first process: the view of the files, then the program.
-fn second(orders: &Orders, lines: &mut Lines) -> Result<i32, Failed> {
+fn second(orders: &Orders, words: Option<File>, lines: &mut Lines) -> Result<i32, Failed> {
     let own_proc = mounts::arrange(orders)?;
     let folder = orders.folder.path();
     std::env::set_current_dir(&folder)
@@ -175,27 +178,47 @@ fn second(orders: &Orders, lines: &mut Lines) -> Result<i32, Failed> {
     // The program could look at us as at one of its own.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| Failed::Other(error.to_string()))?;
+    // Ends when the program begins: what holds the other end is closed then.
+    let (begun, begins) = io::pipe().map_err(|error| Failed::Other(error.to_string()))?;
     match fork().map_err(|error| Failed::Other(format!("cannot fork: {error}")))? {
         Forked::Child => {
-            let start = match &orders.closed {
-                Some(closed) => close(orders, closed, own_proc, lines),
-                None => Ok(()),
+            if let Some(closed) = &orders.closed {
+                close(orders, closed, own_proc, lines)?;
+            }
+            let argv = match words {
+                None => orders.argv.clone(),
+                Some(words) => match told(words, orders) {
+                    Some(argv) => argv,
+                    None => return Ok(LOST),
+                },
             };
-            start?;
-            let error = exec(orders);
+            lines.say(&Line::Begins);
+            let error = exec(orders, &argv);
             lines.say(&Line::NotStarted(error.to_string()));
             Ok(127)
         }
         Forked::Parent(pid) => {
+            drop((words, begins));
             let limits = orders.closed.as_ref().map(|closed| closed.limits).filter(|_| own_proc);
-            tend(pid, limits, lines);
+            tend(pid, &begun, limits, lines);
             Ok(0)
         }
     }
 }
 
-fn exec(orders: &Orders) -> io::Error {
-    let mut words = orders.argv.iter().map(|word| word.word());
+/// Waits for the program's words, all of them. `None`: nobody wants it any more, or the sandbox is no
+/// longer what was ordered.
+fn told(mut words: File, orders: &Orders) -> Option<Vec<Raw>> {
+    let mut bytes = Vec::new();
+    words.read_to_end(&mut bytes).ok()?;
+    // A part of them, when Baton was killed: that is no JSON.
+    let argv = serde_json::from_slice(&bytes).ok()?;
+    let in_place = mounts::are_in_place(orders);
+    (in_place && std::env::set_current_dir(orders.folder.path()).is_ok()).then_some(argv)
+}
+
+fn exec(orders: &Orders, argv: &[Raw]) -> io::Error {
+    let mut words = argv.iter().map(Raw::word);
     let Some(name) = words.next() else { return io::ErrorKind::InvalidInput.into() };
     #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     let mut command = Command::new(name);
@@ -327,7 +350,7 @@ fn restrict(orders: &Orders, closed: &ClosedOrders) -> Result<i32, Failed> {
 
 /// The first process's own life: takes in orphans, looks how much is used, and ends with the
 /// program.
-fn tend(program: Pid, limits: Option<Limits>, lines: &mut Lines) {
+fn tend(program: Pid, begun: &PipeReader, limits: Option<Limits>, lines: &mut Lines) {
     let Ok(handle) = pidfd_open(program, PidfdFlags::empty()) else {
         // A kernel without such handles: waiting is all there is.
         loop {
@@ -336,6 +359,9 @@ fn tend(program: Pid, limits: Option<Limits>, lines: &mut Lines) {
             }
         }
     };
+    // Nothing is used before, and one that waits for its words may wait for hours.
+    let _ =
+        poll(&mut [PollFd::new(&handle, PollFlags::IN), PollFd::new(begun, PollFlags::IN)], None);
     let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
     loop {
         let mut fds = [PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)];

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
     move_mount, open_tree,
@@ -86,6 +86,22 @@ pub(super) fn arrange(orders: &Orders) -> Result<bool, Broken> {
         places(orders, &writable)?;
     }
     new_proc(is_closed)
+}
+
+/// Whether every place is still what it was made. Who replaces a file from outside, as git does with
+/// its settings, takes the mount on it away; the new file would be like any other.
+pub(super) fn are_in_place(orders: &Orders) -> bool {
+    let tmp = Path::new("/tmp");
+    let has_own_tmp = orders.closed.as_ref().is_some_and(|closed| closed.is_tmp);
+    let is_mount = |path: &Path| {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        statx(CWD, path, flags, StatxFlags::empty())
+            .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+    };
+    let paths = orders.places.iter().map(Place::path);
+    // Nothing that lies in the real one is seen.
+    let mut seen = paths.filter(|path| !(has_own_tmp && path.starts_with(tmp)));
+    seen.all(|path| is_mount(&path)) && (!has_own_tmp || is_mount(tmp))
 }
 
 fn places(orders: &Orders, writable: &[(PathBuf, OwnedFd)]) -> Result<(), Broken> {

@@ -151,7 +151,8 @@ impl Streams {
     }
 
     pub(super) fn of(child: &mut Child, program: &Program, copy: Shared) -> Streams {
-        if let Some(mut stdin) = child.stdin.take() {
+        let stdin = child.stdin.take();
+        if let Some(mut stdin) = stdin.filter(|_| !program.input.is_empty()) {
             let input = program.input.clone();
             // A program that does not read its input is no error.
             std::thread::spawn(move || stdin.write_all(&input));

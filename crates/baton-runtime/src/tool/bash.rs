@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_core::id::ObservationId;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Archive, Done, Workshop, refused};
-use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program};
+use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare};
 
 /// Bytes of each stream that the model sees.
 const OUTPUT: usize = 16 << 10;
@@ -33,22 +33,63 @@ pub struct Shell {
     pub protected: Vec<PathBuf>,
     /// By which everything that it starts can be found again.
     pub mark: String,
-    /// What stands in for protected paths while a turn runs commands.
-    pub held: Mutex<Option<Held>>,
+    pub ready: Mutex<Ready>,
+}
+
+/// What a turn that runs commands keeps from one to the next.
+#[derive(Debug, Default)]
+pub struct Ready {
+    /// The next command's sandbox.
+    spare: Option<Spare>,
+    /// What stands in for protected paths.
+    held: Option<Held>,
 }
 
 impl Shell {
+    fn ready(&self) -> MutexGuard<'_, Ready> {
+        // A thread that panicked left at worst a sandbox that is not used.
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The turn is over.
     pub fn release(&self) {
-        drop(self.held.lock().unwrap_or_else(PoisonError::into_inner).take());
+        *self.ready() = Ready::default();
     }
 
     fn hold(&self) -> Result<(), String> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (None, Some(closed)) = (&*held, &self.closed) {
-            *held = Some(sandbox::hold(closed)?);
+        let mut ready = self.ready();
+        if let (None, Some(closed)) = (&ready.held, &self.closed) {
+            ready.held = Some(sandbox::hold(closed)?);
         }
         Ok(())
+    }
+
+    fn program(&self, folder: &Path, argv: &[&str], outside: bool) -> Program {
+        let confine = match &self.closed {
+            Some(closed) if !outside => Confine::Closed(Box::new(closed.clone())),
+            _ => Confine::Open { protected: self.protected.clone() },
+        };
+        Program {
+            argv: argv.iter().map(OsString::from).collect(),
+            folder: folder.to_owned(),
+            environment: self.environment.clone(),
+            input: Vec::new(),
+            limit: Duration::from_secs(SECONDS),
+            mark: self.mark.clone(),
+            most: OUTPUT,
+            copy: None,
+            confine,
+        }
+    }
+}
+
+impl Workshop {
+    /// Makes the sandbox of the next command, while the model thinks. Who has run one runs another.
+    pub(crate) fn make_ready(&self) {
+        let mut ready = self.shell.ready();
+        if ready.held.is_some() && ready.spare.is_none() {
+            ready.spare = Spare::of(&self.shell.program(self.root.path(), &["bash"], false));
+        }
     }
 }
 
@@ -93,23 +134,16 @@ pub(super) fn run(
     }
     let copy = archive.output_file(id);
     let seconds = args.timeout.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
-    let confine = match &shell.closed {
-        Some(closed) if !args.outside => Confine::Closed(Box::new(closed.clone())),
-        _ => Confine::Open { protected: shell.protected.clone() },
-    };
+    let argv = ["bash", "-c", args.command.as_str()];
     let program = Program {
-        argv: ["bash", "-c", args.command.as_str()].map(OsString::from).to_vec(),
-        folder: shop.root.path().to_owned(),
-        environment: shell.environment.clone(),
-        input: Vec::new(),
         limit: Duration::from_secs(seconds),
-        mark: shell.mark.clone(),
-        most: OUTPUT,
         copy: Some(copy.clone()),
-        confine,
+        ..shell.program(shop.root.path(), &argv, args.outside)
     };
     shell.hold().map_err(|why| refused("CANNOT_RUN", why))?;
-    let ran = sandbox::run(&program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
+    let spare = if args.outside { None } else { shell.ready().spare.take() };
+    let ran =
+        sandbox::run_in(spare, &program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
     let truncated = ran.stdout.is_cut() || ran.stderr.is_cut();
     if !truncated {
         // All of it stands in the result.

@@ -49,7 +49,7 @@ fn targets() -> Vec<String> {
 }
 
 /// A repository with nothing that is not needed in it, and every target where `there`.
-fn prepared(there: bool) -> Ground {
+pub(crate) fn prepared(there: bool) -> Ground {
     let ground = Ground::new();
     ground.shell("git init -q . && rm -rf .git/hooks .git/info", Confine::Off);
     ground.write("project/src/lib.rs", "fn add() {}\n");

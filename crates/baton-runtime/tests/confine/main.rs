@@ -12,7 +12,10 @@ mod network;
 mod probe;
 mod processes;
 mod programs;
+mod spare;
 mod usage;
+
+use std::sync::atomic::Ordering;
 
 fn main() {
     baton_runtime::sandbox::launch_if_asked();
@@ -27,7 +30,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 16] = [
+    let tests: [(&str, fn()); 30] = [
         ("what_is_missing_is_said_and_nothing_runs", missing::refused),
         ("what_cannot_be_protected_is_refused", missing::unprotectable),
         ("no_process_survives", processes::no_process_survives),
@@ -44,6 +47,20 @@ fn main() {
         ("ordinary_programs_work", programs::ordinary),
         ("a_program_has_its_own_tmp", programs::private_tmp),
         ("the_cost", programs::cost),
+        ("a_spare_is_used_as_long_as_it_fits", spare::used),
+        ("a_spare_that_no_longer_fits_is_thrown_away", spare::thrown_away),
+        ("a_spare_that_is_not_used_leaves_nothing", spare::unused),
+        ("a_program_in_a_spare_finds_nothing_of_it", spare::unseen),
+        ("in_a_spare_no_process_survives", || in_spare(processes::no_process_survives)),
+        ("in_a_spare_floods_and_hogs_are_bounded", || in_spare(usage::floods_and_hogs)),
+        ("in_a_spare_the_whole_output_is_kept_on_disk", || in_spare(usage::copied)),
+        ("in_a_spare_protected_files_cannot_be_touched", || in_spare(files::protected)),
+        ("in_a_spare_stand_ins_come_and_go", || in_spare(files::stand_ins)),
+        ("in_a_spare_hidden_files_cannot_be_read", || in_spare(files::hidden)),
+        ("in_a_spare_nothing_is_reached_without_the_network", || in_spare(network::unreachable)),
+        ("in_a_spare_only_the_internet_is_reached", || in_spare(network::reachable)),
+        ("in_a_spare_ordinary_programs_work", || in_spare(programs::ordinary)),
+        ("in_a_spare_a_program_has_its_own_tmp", || in_spare(programs::private_tmp)),
     ];
     let (mut ran, mut failed) = (0, Vec::new());
     for (name, test) in tests {
@@ -59,4 +76,13 @@ fn main() {
     }
     println!("{ran} tests, {} failed {failed:?}", failed.len());
     std::process::exit(i32::from(!failed.is_empty()));
+}
+
+fn in_spare(test: fn()) {
+    ground::IN_SPARE.store(true, Ordering::SeqCst);
+    let result = std::panic::catch_unwind(test);
+    ground::IN_SPARE.store(false, Ordering::SeqCst);
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use baton_runtime::sandbox::{self, Confine, How, Interrupt};
 
-use crate::ground::{Ground, alive, run};
+use crate::ground::{Ground, alive, run, spare_for};
 
 const LIMIT: Duration = Duration::from_millis(700);
 
@@ -80,6 +80,10 @@ pub(crate) fn child(words: &[String]) {
     let ground = Ground::new();
     let confine = if words[0] == "closed" { ground.confine() } else { ground.open() };
     let program = ground.program(&["sh", "-c", &words[1]], confine);
+    if words[0] == "spare" {
+        let _unused = spare_for(&ground.program(&["sh"], ground.confine()));
+        std::thread::sleep(Duration::from_secs(60));
+    }
     let _ = sandbox::run(&program, &Interrupt::default());
 }
 

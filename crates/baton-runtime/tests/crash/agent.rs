@@ -11,6 +11,7 @@ use baton_core::event::{Event, Record};
 use baton_core::id::{Iteration, Tokens};
 use baton_core::message::Wire;
 use baton_core::turn::Protocol;
+use baton_core::turn::Room;
 use baton_runtime::agent::Mind;
 use baton_runtime::executor::Builtin;
 use baton_runtime::journal;
@@ -65,6 +66,9 @@ pub(crate) fn executor() -> Builtin {
         max_output: Tokens(1_000),
         price: None,
         protocol: Protocol::Native,
+        room: Room::default(),
+        summary_model: None,
+        steps: None,
     };
     let path = std::env::var("PATH").unwrap();
     let environment = Environment::of(&[("PATH", path.as_str())]);

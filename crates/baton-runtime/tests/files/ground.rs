@@ -104,7 +104,7 @@ impl Ground {
                 closed: None,
                 protected: Vec::new(),
                 mark: "files".to_owned(),
-                held: Default::default(),
+                ready: Default::default(),
             },
             approvals: Approvals::default(),
             freshness: Mutex::new(Freshness::default()),

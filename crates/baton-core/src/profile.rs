@@ -1,0 +1,139 @@
+//! How an agent keeps within its window: which strategy, from which size on, what stays whole. The
+//! differences between agents are these figures; the mechanism is one (`thread`).
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::problem::Problem;
+use crate::thread::compact::{self, Strategy};
+use crate::turn::Protocol;
+
+/// Of a model of which nothing is known.
+const WINDOW: u64 = 200_000;
+
+/// `[profiles.NAME]`: what is set stands over the built-in profile of that name, or over `stage`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tokens; absent: the model's own, else 200,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    /// Compaction begins at so many tokens; absent: 0.8 of the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compact_at: Option<u64>,
+    /// Steps that stay whole or, with `archive`, turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_recent: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// What a handover's summary has to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_keys: Option<Vec<String>>,
+    /// Writes the summaries of `archive`; absent: the model itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// Calls of the model in one turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+}
+
+/// The names that need no configuration.
+pub const BUILT_IN: [&str; 5] = ["init", "execute", "main", "stage", "chat"];
+
+const STAGE_KEYS: [&str; 5] =
+    ["current_state", "findings", "decisions", "pending_work", "key_paths"];
+const INIT_KEYS: [&str; 5] = [
+    "current_design_summary",
+    "execute_feedback_summary",
+    "analysis_conclusions",
+    "pending_actions",
+    "key_paths",
+];
+const EXECUTE_KEYS: [&str; 5] = [
+    "generated_components",
+    "evaluation_progress",
+    "identified_issues",
+    "pending_work",
+    "key_paths",
+];
+
+impl Profile {
+    /// The profile of this name, what the configuration says over what is built in.
+    pub fn named(name: &str, own: &IndexMap<String, Profile>) -> Result<Profile, Problem> {
+        let built_in = Profile::built_in(name);
+        match (own.get(name), built_in) {
+            (Some(own), built_in) => Ok(own.clone().over(built_in.unwrap_or_else(Profile::stage))),
+            (None, Some(built_in)) => Ok(built_in),
+            (None, None) => {
+                let mut names: Vec<&str> = BUILT_IN.to_vec();
+                names.extend(own.keys().map(String::as_str));
+                let message = format!("there is no profile `{name}`");
+                Err(Problem::new("profile-unknown", message).one_of(name, &names))
+            }
+        }
+    }
+
+    fn built_in(name: &str) -> Option<Profile> {
+        let keys = |keys: [&str; 5]| Some(keys.map(str::to_owned).to_vec());
+        let with = |model: &str, window: u64, compact_at: u64, steps: usize, own| Profile {
+            model: Some(model.to_owned()),
+            context_window: Some(window),
+            compact_at: Some(compact_at),
+            keep_recent: Some(steps),
+            summary_keys: keys(own),
+            ..Profile::stage()
+        };
+        match name {
+            "init" => Some(with("claude-opus-4-5", 200_000, 150_000, 3, INIT_KEYS)),
+            "execute" => Some(with("claude-sonnet-4-5", 1_000_000, 700_000, 5, EXECUTE_KEYS)),
+            "main" | "stage" => Some(Profile::stage()),
+            "chat" => Some(Profile {
+                strategy: Some(Strategy::Archive),
+                keep_recent: Some(10),
+                ..Profile::stage()
+            }),
+            _ => None,
+        }
+    }
+
+    fn stage() -> Profile {
+        Profile {
+            strategy: Some(Strategy::Handover),
+            keep_recent: Some(5),
+            summary_keys: Some(STAGE_KEYS.map(str::to_owned).to_vec()),
+            ..Profile::default()
+        }
+    }
+
+    fn over(self, base: Profile) -> Profile {
+        Profile {
+            model: self.model.or(base.model),
+            context_window: self.context_window.or(base.context_window),
+            compact_at: self.compact_at.or(base.compact_at),
+            keep_recent: self.keep_recent.or(base.keep_recent),
+            strategy: self.strategy.or(base.strategy),
+            summary_keys: self.summary_keys.or(base.summary_keys),
+            summary_model: self.summary_model.or(base.summary_model),
+            protocol: self.protocol.or(base.protocol),
+            steps: self.steps.or(base.steps),
+        }
+    }
+
+    /// The figures for a model with this window.
+    pub fn settings(&self, model_window: Option<u64>) -> compact::Settings {
+        let window = self.context_window.or(model_window).unwrap_or(WINDOW);
+        // A threshold beyond the window would never be reached.
+        let compact_at = self.compact_at.unwrap_or(window / 5 * 4).min(window);
+        compact::Settings {
+            strategy: self.strategy.unwrap_or_default(),
+            compact_at,
+            keep: self.keep_recent.unwrap_or(5).max(1),
+            keys: self.summary_keys.clone().unwrap_or_default(),
+        }
+    }
+}
