@@ -746,6 +746,11 @@ fn a_transcript_of_our_own() {
         let session = shown(&format!("{}{asked}{answer}", head(protocol))).0;
         assert_eq!(session.messages[1].acts, [Act::new("Read", "a.rs")], "{protocol}");
     }
+    // A compaction of its own is one like any other's.
+    let compacted = framed(&json!({ "step": "compacted", "request": "x", "summary": "so far",
+        "plan": { "strategy": "archive", "cut": 1, "fold": false, "shorten": false } }));
+    let (_, messages) = shown(&[head("native"), asked.clone(), compacted].concat());
+    assert_eq!(messages, [r#"User "go""#, r#"User "so far" summary"#]);
     // A run's journal has such lines, too.
     let journal = framed(&json!({ "sequence": 1, "event": "x" }));
     assert_eq!(import::file(&journal, "x").unwrap_err().code, "session-unknown");
