@@ -105,6 +105,22 @@ fn a_table_and_an_answer() {
 }
 
 #[test]
+fn four_policies_without_a_word() {
+    let place = Place::new();
+    place.write("s.jsonl", session("one"));
+    let json = place.lab("s.jsonl --json").json();
+    let names: Vec<&str> = json["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|own| own["policy"].as_str())
+        .collect();
+    assert_eq!(names, ["full", "mask:10", "mask:10/20", "baton"]);
+    let answer = place.lab("s.jsonl");
+    assert!(answer.out.contains("\nBaton would have cost "), "{}", answer.out);
+}
+
+#[test]
 fn figures_for_programs() {
     let place = Place::new();
     place.write("s.jsonl", session("one"));

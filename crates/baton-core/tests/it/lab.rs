@@ -864,11 +864,12 @@ pub(crate) fn survives(text: &str) -> bool {
         let prepared = Prepared::new(session);
         let full = replay::run(&prepared, Name::Full.policy().unwrap().as_mut());
         assert_eq!(full.facts.seen, full.facts.needed);
-        for name in ["mask:1", "mask:1/2", "last:1", "edit:1/0"] {
+        for name in ["mask:1", "mask:1/2", "last:1", "edit:1/0", "baton"] {
             let mut policy = Name::read(name).unwrap().policy().unwrap();
             let sums = replay::run(&prepared, policy.as_mut());
             assert_eq!((sums.calls, sums.facts.needed), (full.calls, full.facts.needed));
-            assert!(sums.tokens <= full.tokens);
+            // Only Baton's own adds words to what it shows.
+            assert!(name == "baton" || sums.tokens <= full.tokens);
         }
     }
     true
