@@ -54,6 +54,8 @@ pub fn of(text: &str) -> Vec<Fact> {
 }
 
 /// The facts that are words, in the order of the text, as often as they stand there.
+///
+/// By bytes: sessions are read by it whole, many times over, and every fact is ASCII.
 pub fn each_word<'a>(text: &'a str, mut tell: impl FnMut(Class, &'a str)) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -63,20 +65,28 @@ pub fn each_word<'a>(text: &'a str, mut tell: impl FnMut(Class, &'a str)) {
             continue;
         }
         let start = at;
-        while at < bytes.len() && (is_first(bytes[at]) || matches!(bytes[at], b'.' | b'-')) {
+        while at < bytes.len() && (is_first(bytes[at]) || is_joint(bytes[at])) {
             at += 1;
         }
         // The end of a sentence, not of a name.
-        let token = text[start..at].trim_end_matches(['.', '-']);
-        if is_file(token) {
-            tell(Class::File, token);
+        let mut end = at;
+        while is_joint(bytes[end - 1]) {
+            end -= 1;
         }
-        for part in token.split(['.', '-']) {
-            match class_of(part) {
-                Some(Class::Hash) => tell(Class::Hash, &part[..7]),
-                Some(class) => tell(class, part),
+        if is_file(&bytes[start..end]) {
+            tell(Class::File, &text[start..end]);
+        }
+        let mut from = start;
+        for to in start..=end {
+            if to < end && !is_joint(bytes[to]) {
+                continue;
+            }
+            match class_of(&text[from..to]) {
+                Some(Class::Hash) => tell(Class::Hash, &text[from..from + 7]),
+                Some(class) => tell(class, &text[from..to]),
                 None => {}
             }
+            from = to + 1;
         }
     }
 }
@@ -85,8 +95,14 @@ fn is_first(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-fn is_file(token: &str) -> bool {
-    token.rsplit_once('.').is_some_and(|(name, end)| !name.is_empty() && ENDINGS.contains(&end))
+/// What joins the parts of a name.
+fn is_joint(byte: u8) -> bool {
+    matches!(byte, b'.' | b'-')
+}
+
+fn is_file(token: &[u8]) -> bool {
+    let dot = token.iter().rposition(|byte| *byte == b'.').filter(|dot| *dot > 0);
+    dot.is_some_and(|dot| ENDINGS.iter().any(|ending| ending.as_bytes() == &token[dot + 1..]))
 }
 
 /// Of a word without dots and dashes.
@@ -102,7 +118,7 @@ pub fn class_of(word: &str) -> Option<Class> {
     if is_hash(bytes) {
         return Some(Class::Hash);
     }
-    (length >= 6 && is_identifier(word)).then_some(Class::Identifier)
+    (length >= 6 && is_identifier(bytes)).then_some(Class::Identifier)
 }
 
 fn is_hash(bytes: &[u8]) -> bool {
@@ -112,10 +128,12 @@ fn is_hash(bytes: &[u8]) -> bool {
         && bytes.iter().any(u8::is_ascii_alphabetic)
 }
 
-fn is_identifier(word: &str) -> bool {
-    let bytes = word.as_bytes();
+fn is_identifier(bytes: &[u8]) -> bool {
+    let is_letter = |byte: &u8| *byte != b'_';
+    let (first, last) = (bytes.iter().position(is_letter), bytes.iter().rposition(is_letter));
+    let has_inner = first.zip(last).is_some_and(|(first, last)| bytes[first..last].contains(&b'_'));
     let turns = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
-    word.trim_matches('_').contains('_')
+    has_inner
         || bytes.windows(2).any(turns)
         || (bytes[0].is_ascii_alphabetic() && bytes.iter().any(u8::is_ascii_digit))
 }

@@ -269,8 +269,12 @@ fn read_one(
     let mut is_by_line = false;
     while !stop.load(Ordering::Relaxed) {
         let start = text.len();
-        let is_more = stream.line(SESSION_BYTES, &mut text)?;
-        if is_more && text.trim_ascii().is_empty() {
+        let room = SESSION_BYTES.saturating_sub(start as u64);
+        let is_more = stream.line(room, &mut text)?;
+        if is_more && text[start..].trim_ascii().is_empty() {
+            // An empty line counts, however long it is.
+            text.truncate(start);
+            text.push(b'\n');
             place.0 += 1;
             continue;
         }
@@ -283,7 +287,7 @@ fn read_one(
         }
         is_by_line = true;
         place.0 += 1;
-        let own = Job { file, text: text.split_off(start), line: Some(place.0) };
+        let own = Job { file, text: line.to_vec(), line: Some(place.0) };
         text.clear();
         place.1 = true;
         if jobs.send(own).is_err() {

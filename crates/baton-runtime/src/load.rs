@@ -20,6 +20,9 @@ pub enum Error {
     NotAFile(PathBuf),
     #[error("{} has {size} bytes, more than the {limit} allowed; it was not read", path.display())]
     TooLarge { path: PathBuf, size: u64, limit: u64 },
+    /// Its size is only known when it was read.
+    #[error("{} holds more than {limit} bytes; the rest was not read", path.display())]
+    TooLong { path: PathBuf, limit: u64 },
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// The text is there, but wrong; each problem names its file.
@@ -145,9 +148,8 @@ impl Stream {
         let count = read((&mut self.from).take(limit + 1));
         let count = count.map_err(|source| Error::Io { path: self.path.clone(), source })? as u64;
         if count > limit {
-            let (size, limit) = (count, if limit == self.left { self.limit } else { most });
-            let size = size.max(limit + 1);
-            return Err(Error::TooLarge { path: self.path.clone(), size, limit });
+            let limit = if limit == self.left { self.limit } else { most };
+            return Err(Error::TooLong { path: self.path.clone(), limit });
         }
         self.left -= count;
         Ok(count > 0)

@@ -84,17 +84,16 @@ fn failure(error: Error) -> Failure {
 }
 
 fn nothing(measured: &Measured, args: &LabArgs) -> Failure {
-    let mut failure = match measured.left_out {
-        0 => Failure::new(USAGE, "no recorded session was found")
+    let left = counted(measured.left_out, "session");
+    let mut failure = match (measured.left_out, args.compacted) {
+        (0, _) => Failure::new(USAGE, "no recorded session was found")
             .hint(format!("a session is {}", import::FORMATS)),
-        left => Failure::new(
-            USAGE,
-            format!("none of the {} was long enough, or was compacted", counted(left, "session")),
-        )
-        .hint(match args.compacted {
-            true => "without `--compacted` all sessions are measured",
-            false => "`--min-calls 1` measures every session that has an answer of the model",
-        }),
+        (_, true) => Failure::new(USAGE, format!("nothing is left of {left}"))
+            .hint("without `--compacted` and `--min-calls` every session is measured"),
+        (_, false) => {
+            let message = format!("{left} found, none with {} answers or more", args.min_calls);
+            Failure::new(USAGE, message).hint("`--min-calls` asks for fewer")
+        }
     };
     failure.problems = measured.damaged.iter().map(warning).collect();
     failure
@@ -103,9 +102,8 @@ fn nothing(measured: &Measured, args: &LabArgs) -> Failure {
 /// What could not be read of a file, said once.
 fn warning(damage: &Damage) -> Problem {
     let message = format!(
-        "{} could not be read and passed over; the first: {}",
-        counted(damage.lines, "line"),
-        damage.first.message
+        "lines that were passed over: {}; the first: {}",
+        damage.lines, damage.first.message
     );
     Problem { message, ..Problem::warning("session-damaged", "") }
         .in_file(damage.file.display().to_string())
@@ -122,7 +120,7 @@ fn scope(measured: &Measured, args: &LabArgs) -> String {
         (true, many) => format!("{many} stretches"),
     };
     let mut line = format!(
-        "{sessions} from {}: {}, {} needed by its actions.",
+        "{sessions} from {}: {}, {} needed by the agent's actions.",
         counted(measured.files, "file"),
         counted(number(base.calls), "call"),
         counted(number(base.facts.needed), "fact"),
@@ -202,10 +200,12 @@ fn answer(rows: &[Row]) -> String {
         name => format!("`{name}`"),
     };
     let compared = |cost: Option<f64>| match cost {
-        Some(cost) if cost < 0.995 => format!("{:.0} % less", (1.0 - cost) * 100.0),
-        Some(cost) if cost < 1.005 => "the same".to_owned(),
-        Some(cost) => format!("{:.0} % more", (cost - 1.0) * 100.0),
-        None => "an unknown sum".to_owned(),
+        Some(cost) if cost < 0.995 => {
+            format!("{:.0} % less than sending everything", (1.0 - cost) * 100.0)
+        }
+        Some(cost) if cost < 1.005 => "the same as sending everything".to_owned(),
+        Some(cost) => format!("{:.0} % more than sending everything", (cost - 1.0) * 100.0),
+        None => "nothing, like everything here".to_owned(),
     };
     let facts = row.sums.facts;
     let forgotten = match (facts.needed, facts.needed - facts.seen) {
@@ -221,13 +221,14 @@ fn answer(rows: &[Row]) -> String {
             row.sums.steps.needed,
         ),
     };
-    format!(
-        "{named} would have cost {} than sending everything ({} with fetching again what was \
-         forgotten); {forgotten}.\n",
-        compared(row.figures.relative_cost),
-        compared(row.figures.adj),
-    )
-    .replace("the same than", "the same as")
+    let cost = match facts.seen == facts.needed {
+        true => String::new(),
+        false => format!(
+            " ({} with the calls that fetch again what was forgotten)",
+            compared(row.figures.adj).replace(" than sending everything", "")
+        ),
+    };
+    format!("{named} would have cost {}{cost}; {forgotten}.\n", compared(row.figures.relative_cost))
 }
 
 fn as_json(rows: &[Row], measured: &Measured) -> Value {
@@ -293,10 +294,9 @@ impl Progress {
     fn tell(&mut self, measured: &Measured) {
         let is_due = self.drawn.is_none_or(|drawn| drawn.elapsed().as_millis() > 100);
         if self.is_shown && is_due {
-            let (sessions, calls) =
-                measured.sums.first().map_or((0, 0), |sums| (sums.sessions, sums.calls));
-            let line = format!("replayed: {sessions} sessions, {calls} calls …");
-            let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
+            let calls = measured.sums.first().map_or(0, |sums| sums.calls);
+            let files = counted(measured.files, "file");
+            let _ = write!(std::io::stderr(), "\r\u{1b}[2Kreplayed: {calls} calls, {files} …");
             self.drawn = Some(Instant::now());
         }
     }

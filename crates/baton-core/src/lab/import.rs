@@ -86,7 +86,7 @@ enum Lines {
 }
 
 fn by_lines(text: &str, name: &str) -> Result<Imported, Problem> {
-    let kind = text.split('\n').filter_map(|line| kind_of(&value::json(line).ok()?)).next();
+    let kind = numbered(text).find_map(|(_, line)| kind_of(&value::json(line).ok()?));
     match kind {
         Some(Lines::Sessions) => {
             let mut imported = Imported::default();

@@ -8,6 +8,7 @@ use super::own::Own;
 use super::replay::{Form, FormId, Piece, Policy};
 use super::session::{Message, Role};
 use crate::problem::Problem;
+use crate::text;
 
 /// What stands in place of a result that was taken out: `[Old tool result cleared]` and its id.
 const STUB: u32 = 14;
@@ -33,13 +34,14 @@ pub enum Name {
 const SHAPES: [&str; 6] = ["full", "mask:10", "mask:10/20", "last:20", "edit:100k/3", "baton"];
 
 impl Name {
-    pub fn read(text: &str) -> Result<Name, Problem> {
-        let (word, numbers) = match text.split_once(':') {
+    pub fn read(name: &str) -> Result<Name, Problem> {
+        let (word, numbers) = match name.split_once(':') {
             Some((word, numbers)) => (word, Some(numbers)),
-            None => (text, None),
+            None => (name, None),
         };
         let wrong = || {
-            Problem::new("policy-unknown", "this is not a policy").found(text).one_of(text, &SHAPES)
+            let message = format!("`{}` is not a policy", text::shown(name, 40));
+            Problem::new("policy-unknown", message).found(name).one_of(name, &SHAPES)
         };
         let numbers = match numbers.map(numbers_of) {
             None => Vec::new(),

@@ -49,7 +49,7 @@ pub(super) fn drawn(kind: Kind, points: &[Point]) -> String {
 }
 
 const TITLE: &str = "What each policy costs, and what it still shows";
-const WIDTH: f64 = 860.0;
+const WIDTH: f64 = 920.0;
 const LEFT: f64 = 70.0;
 const TOP: f64 = 50.0;
 const PLOT_WIDTH: f64 = 500.0;

@@ -63,7 +63,8 @@ pub(super) fn read(text: &str, name: &str) -> Result<Imported, Problem> {
 }
 
 fn step(json: &str) -> Result<Option<Step>, Problem> {
-    const KNOWN: [&str; 5] = ["asked", "answered", "started", "observed", "stopped"];
+    // Those that tell what the model was sent. How it was shortened then is not asked here.
+    const KNOWN: [&str; 4] = ["asked", "answered", "observed", "compacted"];
     let value = value::json(json)?;
     match string(&value, "step") {
         known if KNOWN.contains(&known) => {
@@ -82,6 +83,9 @@ fn told(step: &Step) -> Option<Message> {
             // the JSON itself every line break is two characters of the word behind it.
             let envelope = serde_json::to_value(&observed.envelope).unwrap_or_default();
             Some(Message::new(Role::Observation, flat(&envelope), Vec::new()))
+        }
+        Step::Compacted(compacted) => {
+            Some(Message::summary(compacted.summary.clone().unwrap_or_default()))
         }
         _ => None,
     }

@@ -5,9 +5,31 @@ use serde_json::Value;
 use crate::lab::session::Act;
 use crate::problem::{Place, Problem};
 
+/// A value takes up to forty times the room of its text. No session has so many.
+const MOST_VALUES: usize = 4_000_000;
+
+/// At least as many as the text has values that are members of a list or an object.
+fn values(text: &str) -> usize {
+    let (mut count, mut is_string, mut is_escaped) = (0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b',' | b'[' | b'{' if !is_string => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 /// Bounded in depth by the reader itself. Half of a surrogate pair, which programs leave behind that
 /// cut a text in its middle, becomes a replacement character.
 pub(super) fn json(text: &str) -> Result<Value, Problem> {
+    if text.len() > MOST_VALUES && values(text) > MOST_VALUES {
+        let message = format!("this holds more than {MOST_VALUES} values");
+        return Err(Problem::new("session-size", message));
+    }
     serde_json::from_str(text)
         .or_else(|error| match mended(text) {
             Some(text) => serde_json::from_str(&text),
