@@ -264,6 +264,11 @@ impl Thread {
         &self.items[self.turn()..]
     }
 
+    /// The first item of each turn that is still there.
+    pub fn turns(&self) -> &[usize] {
+        &self.turns
+    }
+
     /// The first item of the turn that goes on.
     pub fn turn(&self) -> usize {
         self.turns.last().copied().unwrap_or(0)
@@ -334,6 +339,8 @@ impl Thread {
             if let Some(Item::Assistant(message)) = said.and_then(|at| span[at].take()) {
                 items.push(Item::Assistant(compact::without_calls(&message)));
             }
+            let gone: Vec<Item> = span.iter_mut().filter_map(Option::take).collect();
+            self.ledger.add(&gone);
         }
         (self.items, self.turns) = (items, turns);
         changed

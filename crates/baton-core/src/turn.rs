@@ -310,7 +310,7 @@ impl Conversation {
     ) -> (Request, String) {
         let words = compact::request_text(&self.compaction.keys, focus);
         let mut request = self.request(layers);
-        request.max_output = Tokens(compact::SUMMARY);
+        request.max_output = Tokens(self.compaction.summary_tokens());
         request.temperature = Some(0.0);
         (request.format, request.tail) = (None, None);
         match plan.strategy {
@@ -336,7 +336,7 @@ impl Conversation {
     /// An answer as a summary, or why it is none.
     pub fn checked_summary(&self, plan: &Plan, answer: &str) -> Result<String, String> {
         let replaces = self.thread.size_leaving(plan);
-        compact::checked(plan, &self.compaction.keys, answer, replaces)
+        compact::checked(plan, &self.compaction, answer, replaces)
     }
 
     fn compacted(&mut self, compacted: &Compacted) {
@@ -396,6 +396,11 @@ impl Conversation {
     /// The id of the next observation.
     pub fn next_observation(&self) -> ObservationId {
         ObservationId(self.next_observation)
+    }
+
+    /// What was said, as it is sent.
+    pub fn thread(&self) -> &Thread {
+        &self.thread
     }
 
     /// The list that the agent works off, as it was last told.

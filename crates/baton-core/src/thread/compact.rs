@@ -42,6 +42,13 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Tokens of a summary: in a small window it must not be most of what is there.
+    pub fn summary_tokens(&self) -> u64 {
+        SUMMARY.min(self.compact_at / 8)
+    }
+}
+
 /// What a compaction does. It is written down with its result, so that going on from the disk gives
 /// the same conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,21 +60,25 @@ pub struct Plan {
     pub fold: bool,
     /// Long results that stay lose their middle.
     pub shorten: bool,
+    /// So many of the oldest records are not sent any more: they are never summed up again, and
+    /// would fill the window in the end.
+    #[serde(default)]
+    pub drop_records: usize,
     /// What had to be given up, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
 }
 
-/// Summary and ledger together, in tokens.
-const ROOM: u64 = 6_000;
+/// The ledger, in tokens; beside it there is the summary.
+const LEDGER: u64 = 2_000;
 /// Results with more characters may lose their middle,
 const LONG: usize = 5_000;
 /// all but so many at each end.
 const END: usize = 1_000;
 /// Steps that stay when a turn is handed over inside a conversation of turns.
 const STEPS: usize = 5;
-/// A summary is at most this long, in tokens; models are told so, and some do not listen.
-pub const SUMMARY: u64 = 4_000;
+/// A summary is at most this long, in tokens.
+const SUMMARY: u64 = 4_000;
 
 /// What is asked of a model that hands over.
 pub fn request_text(keys: &[String], focus: Option<&str>) -> String {
@@ -121,13 +132,13 @@ const HEADINGS: [&str; 6] = [
 /// A summary that can be used, or why not. `replaces`: tokens of what it stands for.
 pub fn checked(
     plan: &Plan,
-    keys: &[String],
+    settings: &Settings,
     answer: &str,
     replaces: usize,
 ) -> Result<String, String> {
     let summary = match plan.strategy {
         Strategy::Archive => archive_of(answer)?,
-        Strategy::Handover => state_of(answer, keys)?,
+        Strategy::Handover => state_of(answer, &settings.keys)?,
     };
     let size = fold::size(&summary);
     if size >= replaces {
@@ -135,8 +146,10 @@ pub fn checked(
             "the summary is not smaller than what it replaces ({size} tokens for {replaces})"
         ));
     }
-    if tokens(size) > SUMMARY * 2 {
-        return Err(format!("the summary has about {size} tokens, {SUMMARY} were asked for"));
+    // Models are told, and some do not listen.
+    let most = settings.summary_tokens();
+    if tokens(size) > most * 2 {
+        return Err(format!("the summary has about {size} tokens, {most} were asked for"));
     }
     Ok(summary)
 }
@@ -201,14 +214,17 @@ impl Thread {
         fixed: u64,
         is_asked: bool,
     ) -> Result<Plan, String> {
+        let (records, drop_records) = self.records_kept(settings);
         let sizes = self.sizes();
         let all = tokens(sizes.iter().sum());
-        let room = settings.compact_at.saturating_sub(fixed).saturating_sub(ROOM);
+        let beside = settings.summary_tokens() + LEDGER.min(settings.compact_at / 8);
+        let room = settings.compact_at.saturating_sub(fixed + records + beside);
         // Coming back at the next step would be no gain.
         let most = if is_asked { all } else { room / 10 * 9 };
         let tries = self.tries(settings);
         let mut kept_sizes: [Option<Vec<usize>>; 2] = [None, None];
-        for plan in tries {
+        for mut plan in tries {
+            plan.drop_records = if plan.cut > 0 { drop_records } else { 0 };
             let sizes = match (plan.fold, plan.shorten) {
                 (false, _) => &sizes,
                 (true, shorten) => kept_sizes[usize::from(shorten)]
@@ -229,6 +245,20 @@ impl Thread {
         })
     }
 
+    /// Tokens of the records that stay beside a new one, and how many do not: together they take a
+    /// quarter of the window at most.
+    fn records_kept(&self, settings: &Settings) -> (u64, usize) {
+        let mut room = settings.compact_at / 4;
+        let sizes = self.archives.iter().rev().map(|record| tokens(fold::size(record)));
+        let fits = |size: &u64| {
+            let is_in = *size <= room;
+            room = room.saturating_sub(*size);
+            is_in
+        };
+        let kept: Vec<u64> = sizes.take_while(fits).collect();
+        (kept.iter().sum(), self.archives.len() - kept.len())
+    }
+
     /// From what is asked for to what is possible at all.
     fn tries(&self, settings: &Settings) -> Vec<Plan> {
         let turns: Vec<usize> = self.turns.clone();
@@ -245,6 +275,7 @@ impl Thread {
             cut,
             fold,
             shorten,
+            drop_records: 0,
             said: said.iter().map(|words| (*words).to_owned()).collect(),
         };
         let folded = "the results of the kept part were folded";
@@ -329,7 +360,10 @@ impl Thread {
             self.turns.retain(|turn| *turn >= cut);
             self.turns.iter_mut().for_each(|turn| *turn -= cut);
             match plan.strategy {
-                Strategy::Archive => self.leave_record(summary),
+                Strategy::Archive => {
+                    self.archives.drain(..plan.drop_records.min(self.archives.len()));
+                    self.leave_record(summary);
+                }
                 Strategy::Handover => self.leave_state(request, summary, task.as_deref()),
             }
         }

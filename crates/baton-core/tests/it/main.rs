@@ -19,6 +19,7 @@ mod report_cases;
 mod prompts;
 mod round_trips;
 mod summaries;
+mod threads;
 mod tidy;
 mod turns;
 mod windows;
