@@ -42,11 +42,11 @@ fn result(n: u32) -> Item {
     Item::Observation(Box::new(seen))
 }
 
-/// So many steps, a turn for every ten of them; folded only where that is wanted.
+/// So many steps in one turn.
 fn thread(steps: u32, folding: Settings) -> Thread {
     let mut thread = Thread::new(folding, None);
     for n in 1..=steps {
-        if n % 10 == 1 {
+        if n == 1 {
             thread.begin_turn("Go on.");
         }
         thread.push(answer(n));

@@ -330,6 +330,13 @@ pub fn stub(own: Folded<'_>, known: &mut Known, visible: &Visible) -> String {
     out
 }
 
+/// At most what a stub takes of a result of this size.
+pub fn most_of_stub(tool: &str, target: &str, size: usize) -> usize {
+    // A name is about three tokens.
+    let names = STUB + NAMES * 3;
+    if is_reading(tool, target) { names + size / 2 } else { names }
+}
+
 /// Whether a result is a file's text: half of what is needed late is lines of files, for an edit.
 fn is_reading(tool: &str, target: &str) -> bool {
     let shows = ["cat", "sed", "head", "tail", "nl"];

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Form, Item, Thread, calls, readable};
-use crate::fold::{self, Known, Visible};
+use super::{Form, Item, Thread, calls};
+use crate::fold;
 use crate::message::{Message, Part, Role};
 use crate::text;
 
@@ -311,22 +311,18 @@ impl Thread {
             .collect()
     }
 
-    /// At most what each item takes as a stub.
+    /// At most what each item takes when it is kept as little as possible. Nothing is made for it: a
+    /// window may hold a million tokens.
     fn sizes_when_kept(&self, shorten: bool) -> Vec<usize> {
-        let mut sizes = self.sizes();
-        let visible = Visible::default();
-        for (item, size) in self.items.iter().zip(&mut sizes) {
-            let Item::Observation(seen) = item else { continue };
-            if seen.form == Form::Stub {
-                continue;
+        let least = |item: &Item, size: usize| match item {
+            Item::Observation(seen) if seen.form != Form::Stub => {
+                let stub = fold::most_of_stub(&seen.tool, &seen.target, size);
+                if shorten { stub.min(size).min(LONG / 4) } else { stub.min(size) }
             }
-            let whole = readable(&seen.envelope);
-            let stub =
-                fold::size(&fold::stub(seen.folded(&whole), &mut Known::default(), &visible));
-            let short = if shorten && whole.chars().count() > LONG { END / 2 + 20 } else { stub };
-            *size = stub.min(short).min(*size);
-        }
-        sizes
+            Item::User(_) | Item::Assistant(_) | Item::Observation(_) => size,
+        };
+        let sizes = self.sizes();
+        self.items.iter().zip(sizes).map(|(item, size)| least(item, size)).collect()
     }
 
     /// What leaves, as material for somebody who sums it up.

@@ -396,7 +396,11 @@ fn play(player: &mut Player, choice: u8) {
         )]),
         3 => player.step(&[read("src/a.rs", n + 1, 20), read("src/b.rs", n + 50, 10)]),
         4 => {
-            player.step(&[("Grep", json!({ "pattern": "x" }), json!({ "hits": 0, "matches": [] }))])
+            player.step(&[(
+                "Grep",
+                json!({ "pattern": "x" }),
+                json!({ "hits": 0, "matches": [] }),
+            )]);
         }
         _ => player.step(&[read(&format!("f_{n}.rs"), n + 1, 40)]),
     }
