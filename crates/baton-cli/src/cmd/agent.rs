@@ -101,7 +101,7 @@ fn failed(error: agent::Error) -> Failure {
             Failure::new(INTERNAL, message).hint("without --continue a new conversation begins")
         }
         agent::Error::Model(_) => Failure::new(INTERNAL, message)
-            .hint("what was done so far is kept; --continue goes on from there"),
+            .hint("what was done so far is kept; --continue begins your next task behind it"),
     }
 }
 
