@@ -226,6 +226,38 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// A project may lower what its user allows, and never raise it. What was raised, by name.
+    pub fn keep_to(&mut self, users: &Limits, projects: &Limits) -> Vec<&'static str> {
+        fn keep<T: PartialOrd + Copy>(
+            now: &mut Option<T>,
+            own: Option<T>,
+            other: Option<T>,
+        ) -> bool {
+            // A variable or a flag is the user's word, too.
+            let is_raised = *now == other && own.zip(other).is_some_and(|(own, other)| other > own);
+            if is_raised {
+                *now = own;
+            }
+            is_raised
+        }
+        let raised = [
+            ("minutes", keep(&mut self.minutes, users.minutes, projects.minutes)),
+            ("tokens", keep(&mut self.tokens, users.tokens, projects.tokens)),
+            ("dollars", keep(&mut self.dollars, users.dollars, projects.dollars)),
+            (
+                "stage_tokens",
+                keep(&mut self.stage_tokens, users.stage_tokens, projects.stage_tokens),
+            ),
+            (
+                "stage_dollars",
+                keep(&mut self.stage_dollars, users.stage_dollars, projects.stage_dollars),
+            ),
+        ];
+        raised.into_iter().filter_map(|(name, is_raised)| is_raised.then_some(name)).collect()
+    }
+}
+
 /// How one agent runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use baton_core::config::{Config, USER_ONLY};
+use baton_core::config::{Config, Limits, USER_ONLY};
 use baton_core::document::Document;
 use baton_core::pack::Files;
 use baton_core::problem::{Problem, nearest};
@@ -297,6 +297,7 @@ pub fn config(
     board_file: Option<&Path>,
 ) -> Result<(Config, Vec<Problem>), Error> {
     let mut layers = Vec::new();
+    let (mut users, mut projects) = (Limits::default(), Limits::default());
     let own = environment.config_file().map(|path| (path, true));
     let files = own.into_iter().chain(board_file.map(|path| (path.to_owned(), false)));
     for (path, is_users) in files.filter(|(path, _)| path.exists()) {
@@ -316,14 +317,20 @@ pub fn config(
             return Err(Error::Invalid(vec![layer.locate(problem, key.span)]));
         }
         // Each file must be right on its own: a mistake below must not hide under a later layer.
-        Config::read(&layer).map_err(Error::Invalid)?;
+        let read = Config::read(&layer).map_err(Error::Invalid)?;
+        *(if is_users { &mut users } else { &mut projects }) = read.limits;
         layers.push(layer);
     }
-    let warnings =
+    let mut warnings =
         variables(environment, &mut layers).map_err(|problem| Error::Invalid(vec![problem]))?;
     let whole = layers.into_iter().reduce(|below, top| below.overlaid(top, usize::MAX));
     let config = whole.map_or_else(|| Ok(Config::default()), |document| Config::read(&document));
-    Ok((config.map_err(Error::Invalid)?, warnings))
+    let mut config = config.map_err(Error::Invalid)?;
+    for name in config.limits.keep_to(&users, &projects) {
+        let message = format!("`limits.{name}` of the project is above your own, which is kept");
+        warnings.push(Problem::warning("config-limit", message));
+    }
+    Ok((config, warnings))
 }
 
 /// Each key as a variable: `context.level` is `BATON_CONTEXT_LEVEL`.

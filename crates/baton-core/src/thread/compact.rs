@@ -287,7 +287,7 @@ impl Thread {
             plan(strategy, first, true, true, &[folded, short]),
         ];
         for fewer in (1..keep.min(borders.len().max(1))).rev() {
-            let said = format!("only the last {fewer} {word} were kept");
+            let said = format!("of the {word} only the last {fewer} stayed");
             tries.push(plan(strategy, cut(borders, fewer), true, true, &[folded, short, &said]));
         }
         if strategy == Strategy::Archive {

@@ -233,3 +233,15 @@ fn a_policy_of_the_older_shape_takes_the_rest_from_the_pack() {
     assert_eq!(policy.tdd_rules.unwrap().min_coverage, 70);
     assert_eq!(policy.plan.final_status, "VERIFIED");
 }
+
+#[test]
+fn a_project_may_lower_its_users_limits_and_never_raise_them() {
+    let read = |text: &str| Config::read(&Document::toml(text).unwrap()).unwrap().limits;
+    let users = read("[limits]\ndollars = 5.0\ntokens = 1000\nminutes = 60");
+    let projects = read("[limits]\ndollars = 50.0\ntokens = 500\nstage_tokens = 9");
+    // As the layers give it; the minutes are a flag's.
+    let mut now = read("[limits]\ndollars = 50.0\ntokens = 500\nminutes = 90\nstage_tokens = 9");
+    assert_eq!(now.keep_to(&users, &projects), ["dollars"]);
+    assert_eq!((now.dollars, now.tokens, now.minutes), (Some(5.0), Some(500), Some(90)));
+    assert_eq!(now.stage_tokens, Some(9), "where the user said nothing, the project may");
+}
