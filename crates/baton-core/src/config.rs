@@ -306,6 +306,7 @@ impl Config {
                 document.locate_at(Problem::new("config-range", message), path)
             })
             .collect();
+        let problems = problems.into_iter().chain(config.profile_problems(document));
         let prices = config.models.iter().flat_map(|(name, model)| {
             let fields = [
                 ("input", model.input),
@@ -319,7 +320,6 @@ impl Config {
             dollars.is_some_and(|dollars| !(0.0..=100_000.0).contains(&dollars))
         });
         let problems: Vec<Problem> = problems
-            .into_iter()
             .chain(wrong.map(|(name, field, _)| {
                 let message = format!(
                     "models.{name}.{field}: a price is 0 to 100,000 dollars a million tokens"
@@ -329,7 +329,33 @@ impl Config {
             .collect();
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }
+
+    /// Figures of profiles with which no conversation could be held.
+    fn profile_problems(&self, document: &Document) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, own) in &self.profiles {
+            let window = own.context_window.unwrap_or(MAX_TOKENS).clamp(MIN_WINDOW, MAX_TOKENS);
+            let keep = own.keep_recent.map(|keep| u64::try_from(keep).unwrap_or(u64::MAX));
+            let figures = [
+                ("context_window", own.context_window, MIN_WINDOW, MAX_TOKENS),
+                ("compact_at", own.compact_at, MIN_WINDOW, window),
+                ("keep_recent", keep, 1, 1_000),
+                ("steps", own.steps.map(u64::from), 1, 10_000),
+            ];
+            for (key, value, low, high) in figures {
+                if let Some(value) = value.filter(|value| !(low..=high).contains(value)) {
+                    let path = format!("profiles.{name}.{key}");
+                    let message = format!("{path}: {value} is not between {low} and {high}");
+                    let problem = Problem::new("config-range", message);
+                    problems.push(document.locate_at(problem, &path));
+                }
+            }
+        }
+        problems
+    }
 }
 
 const MIN_TOKENS: u64 = 500;
+/// What stands before every conversation, a summary and one step take about this.
+const MIN_WINDOW: u64 = 10_000;
 const MAX_TOKENS: u64 = 10_000_000;

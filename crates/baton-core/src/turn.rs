@@ -29,6 +29,9 @@ pub use todo::recap;
 /// Compactions in a row that may gain less than a tenth; then it is given up.
 const VAIN: u32 = 2;
 
+/// No provider's word makes the window smaller than this: what has to stand in it takes half of it.
+const LEAST: u64 = 12_000;
+
 /// Malformed actions in a row that a model may make; the next one ends the turn.
 pub const MALFORMED: u32 = 3;
 
@@ -98,6 +101,9 @@ pub struct Compacted {
     /// Why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// What the call for it counted.
+    #[serde(default)]
+    pub usage: Usage,
 }
 
 /// A tool's result.
@@ -187,7 +193,8 @@ pub struct Conversation {
     limits: Limits,
     thread: Thread,
     compaction: compact::Settings,
-    /// What the provider counted at the last call, in and out, less what left since.
+    /// What the provider counted at the last call, in and out, with what came and left until the
+    /// last change.
     used: Option<u64>,
     /// Characters that came since.
     appended: u64,
@@ -279,8 +286,17 @@ impl Conversation {
         }
         match self.plan_compaction(false) {
             Ok(plan) => Do::Compact(plan),
+            Err(_) if self.is_too_long => Do::End(Ending::Failed(
+                "the conversation does not fit: the provider says that the request is too long, and nothing more can leave it".to_owned(),
+            )),
             Err(why) => Do::End(Ending::Failed(why)),
         }
+    }
+
+    /// Whether a turn goes on. It may have come to its end all the same: because of its size or of a
+    /// limit, which is so as long as nobody changes them.
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Model | Phase::Tools { .. })
     }
 
     /// Tokens of the next request: what the provider last counted and what came since.
@@ -290,15 +306,22 @@ impl Conversation {
     }
 
     fn is_full(&self) -> bool {
-        let is_over = self.is_too_long || self.size() >= self.compaction.compact_at;
-        is_over && self.thread.items().len() >= 3
+        let is_over = self.size() >= self.compaction.compact_at;
+        self.is_too_long || is_over && self.thread.items().len() >= 3
     }
 
     /// What would leave now. `is_asked`: a person wants it, whatever the sizes are.
     pub fn plan_compaction(&self, is_asked: bool) -> Result<Plan, String> {
         let own = u64::try_from(self.thread.size()).unwrap_or(u64::MAX);
         let fixed = self.size().saturating_sub(own);
-        self.thread.plan_compaction(&self.compaction, fixed, is_asked)
+        let planned = self.thread.plan_compaction(&self.compaction, fixed, is_asked);
+        match planned {
+            // How much is too much nobody knows exactly: whatever gains something is tried.
+            Err(_) if self.is_too_long => {
+                self.thread.plan_compaction(&self.compaction, fixed, true)
+            }
+            planned => planned,
+        }
     }
 
     /// The call that sums up what leaves, and the words that ask for it.
@@ -341,7 +364,8 @@ impl Conversation {
 
     fn compacted(&mut self, compacted: &Compacted) {
         let before = self.size();
-        let Compacted { plan, request, summary, why } = compacted;
+        let Compacted { plan, request, summary, why, usage } = compacted;
+        self.count(usage);
         let why = why.as_deref().unwrap_or("There is no summary, keeping recent history only.");
         let summary = summary.as_deref().ok_or(why);
         self.changed(|thread| {
@@ -355,11 +379,14 @@ impl Conversation {
 
     /// Changes what was sent; what the provider counted follows, roughly.
     fn changed(&mut self, change: impl FnOnce(&mut Thread) -> usize) {
-        let before = self.thread.size();
+        let (before, size) = (self.thread.size(), self.size());
         let from = change(&mut self.thread);
         let gone = before.saturating_sub(self.thread.size());
         let gone = u64::try_from(gone).unwrap_or(u64::MAX);
-        self.used = self.used.map(|used| used.saturating_sub(gone));
+        // What left may have come after the last call as well as before it.
+        if let Some(used) = &mut self.used {
+            (*used, self.appended) = (size.saturating_sub(gone), 0);
+        }
         // A message of a user goes on until the next answer: its last piece may be what changed.
         let is_whole =
             from == 0 || matches!(self.thread.items().get(from - 1), Some(Item::Assistant(_)));
@@ -437,6 +464,9 @@ impl Conversation {
             }
             (Phase::Model, Step::TooLong) => {
                 self.is_too_long = true;
+                // From here on there is time for a summary before the provider says it again.
+                let most = (self.size() / 5 * 4).max(LEAST);
+                self.compaction.compact_at = self.compaction.compact_at.min(most);
                 Phase::Model
             }
             (
@@ -465,6 +495,7 @@ impl Conversation {
         self.changed(|thread| thread.begin_turn(text));
         self.appended = self.appended.saturating_add(text.len() as u64);
         (self.steps, self.tokens, self.malformed) = (0, 0, 0);
+        (self.is_too_long, self.vain) = (false, 0);
     }
 
     fn answered(&mut self, answer: &Answer) -> Phase {

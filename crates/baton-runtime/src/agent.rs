@@ -3,10 +3,10 @@
 //! this same loop, started from disk.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_core::id::{ObservationId, Tokens};
-use baton_core::message::{Answer, Request, ToolCall};
+use baton_core::message::{Answer, Request, ToolCall, Usage};
 use baton_core::observation::Envelope;
 use baton_core::thread::compact::{Plan, Strategy};
 use baton_core::turn::{
@@ -41,6 +41,8 @@ pub struct Mind {
     pub room: Room,
     /// Writes the summaries of archives; `None`: the model itself.
     pub summary_model: Option<String>,
+    /// A summary that takes longer is done without.
+    pub summary_limit: Duration,
     /// Calls in one turn, where its profile says so.
     pub steps: Option<u32>,
 }
@@ -91,8 +93,8 @@ pub struct Setup {
     pub cost_limit: Option<u64>,
 }
 
-/// A summary that takes longer is done without.
-const SUMMARY_LIMIT: Duration = Duration::from_secs(120);
+/// What a summary may take, usually.
+pub const SUMMARY_LIMIT: Duration = Duration::from_secs(120);
 
 /// Why a turn ended that took too long.
 pub fn late(limit: Duration) -> String {
@@ -120,7 +122,8 @@ impl Agent {
     /// A new conversation, its transcript in this folder.
     pub fn begin(setup: Setup, folder: &Path, disk: crate::store::Disk) -> Result<Agent, Error> {
         let (mind, shop) = (&setup.mind, &setup.workshop);
-        let head = Head::new(mind.protocol, &mind.model, shop.root.path(), shop.writes);
+        let head = Head::new(mind.protocol, &mind.model, shop.root.path(), shop.writes)
+            .leaving(&mind.room.compaction);
         let transcript = Transcript::create(folder, &head, disk)?;
         Ok(Agent::assembled(setup, transcript))
     }
@@ -134,12 +137,20 @@ impl Agent {
         let opened = Transcript::open(folder, disk)?;
         // An action is read as it was written.
         setup.mind.protocol = opened.head.protocol;
+        if let Some((strategy, keep)) = opened.head.leaving {
+            let own = &mut setup.mind.room.compaction;
+            (own.strategy, own.keep) = (strategy, keep);
+        }
         let mut agent = Agent::assembled(setup, opened.transcript);
         agent.torn = opened.torn;
         for step in &opened.steps {
             agent.conversation.apply(step)?;
-            if let Step::Answered { answer } = step {
-                agent.count(answer);
+            match step {
+                Step::Answered { answer } => agent.count(&answer.usage),
+                Step::Compacted(compacted) if compacted.usage != Usage::default() => {
+                    agent.count(&compacted.usage);
+                }
+                _ => {}
             }
         }
         Ok(agent)
@@ -228,6 +239,9 @@ impl Agent {
             self.settle(&call, hear)?;
         }
         match self.conversation.next() {
+            Do::End(Ending::Failed(why)) if self.conversation.is_open() => {
+                self.stop(&why).map(drop)
+            }
             Do::Wait | Do::End(Ending::Done(_) | Ending::Failed(_)) => Ok(()),
             _ => self.stop(why).map(drop),
         }
@@ -253,7 +267,7 @@ impl Agent {
         interrupt: &Interrupt,
         hear: Hear<'_>,
     ) -> Result<Option<Ending>, Error> {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         let torn = std::mem::take(&mut self.torn);
         if torn > 0 {
             hear(Heard::Said(format!("a torn step of {torn} bytes was cut off the transcript")));
@@ -288,6 +302,10 @@ impl Agent {
                 Do::Settle(call) => self.settle(&call, hear)?,
                 Do::Wait => return Ok(Some(Ending::Stopped("nothing was asked".to_owned()))),
                 Do::End(Ending::Stopped(why)) => return self.stop(&why).map(Some),
+                // Another turn may begin, with less in it or with other limits.
+                Do::End(Ending::Failed(why)) if self.conversation.is_open() => {
+                    return self.stop(&why).map(Some);
+                }
                 Do::End(ending) => return Ok(Some(ending)),
             }
         }
@@ -333,7 +351,7 @@ impl Agent {
             }
             Some(answer) => {
                 let answer = answer?;
-                self.count(&answer);
+                self.count(&answer.usage);
                 self.record(Step::Answered { answer: Box::new(answer) })?;
                 Ok(None)
             }
@@ -352,11 +370,13 @@ impl Agent {
     ) -> Result<(), Error> {
         let before = self.conversation.size();
         hear(Heard::Said(format!("compacting the conversation: it has about {before} tokens")));
+        self.layers.rules = project_rules::block(&self.workshop.root, &self.folder);
         let (request, words) = self.conversation.summary_request(&plan, &self.layers, focus);
+        let mut usage = Usage::default();
         let summary = match plan.cut {
             // Nothing leaves, so there is nothing to sum up.
             0 => Ok(None),
-            _ => self.summary(&plan, request, left, interrupt).map(Some),
+            _ => self.summary(&plan, request, left, interrupt, &mut usage).map(Some),
         };
         if interrupt.is_at_once() {
             return Ok(());
@@ -368,7 +388,7 @@ impl Agent {
         for said in plan.said.iter().chain(&why) {
             hear(Heard::Said(said.clone()));
         }
-        let compacted = Box::new(Compacted { plan, request: words, summary, why });
+        let compacted = Box::new(Compacted { plan, request: words, summary, why, usage });
         self.record(Step::Compacted(compacted))?;
         let after = self.conversation.size();
         hear(Heard::Said(format!("compacted: about {before} tokens became {after}")));
@@ -382,19 +402,22 @@ impl Agent {
         mut request: Request,
         left: Duration,
         interrupt: &Interrupt,
+        usage: &mut Usage,
     ) -> Result<String, String> {
         if plan.strategy == Strategy::Archive
             && let Some(model) = &self.mind.summary_model
         {
             request.model.clone_from(model);
         }
-        let limit = SUMMARY_LIMIT.min(left);
+        let limit = self.mind.summary_limit.min(left);
+        let start = Instant::now();
         let failed = |why: &str| format!("Summary generation {why}, keeping recent history only.");
         let mut answer = self.call_for_summary(&request, limit, interrupt);
         if matches!(&answer, Some(Err(error)) if error.kind == model::Kind::Rejected) {
             // Some models do not let their temperature be set.
             request.temperature = None;
-            answer = self.call_for_summary(&request, limit, interrupt);
+            let left = limit.saturating_sub(start.elapsed());
+            answer = self.call_for_summary(&request, left, interrupt);
         }
         match answer {
             None => Err(failed("timed out")),
@@ -404,7 +427,8 @@ impl Agent {
                 baton_core::text::shown(&error.to_string(), 200)
             ))),
             Some(Ok(answer)) => {
-                self.count(&answer);
+                *usage = answer.usage;
+                self.count(usage);
                 let checked = self.conversation.checked_summary(plan, &answer.text());
                 checked.map_err(|why| failed(&format!("failed ({why})")))
             }
@@ -428,14 +452,19 @@ impl Agent {
         interrupt: &Interrupt,
         hear: Hear<'_>,
     ) -> Result<Result<(), String>, Error> {
+        // A turn that was interrupted is over: nothing may leave between a call and its result.
+        self.close("the conversation was compacted", hear)?;
         match self.conversation.plan_compaction(true) {
             Err(why) => Ok(Err(why)),
-            Ok(plan) => self.compact(plan, focus, SUMMARY_LIMIT, interrupt, hear).map(Ok),
+            Ok(plan) => {
+                let limit = self.mind.summary_limit;
+                self.compact(plan, focus, limit, interrupt, hear).map(Ok)
+            }
         }
     }
 
-    fn count(&mut self, answer: &Answer) {
-        let cost = catalogue::cost(&answer.usage, self.mind.price.as_ref()).map(|cost| cost.0);
+    fn count(&mut self, usage: &Usage) {
+        let cost = catalogue::cost(usage, self.mind.price.as_ref()).map(|cost| cost.0);
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum.saturating_add(cost));
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use baton_core::id::ObservationId;
 use baton_core::observation::Envelope;
+use baton_core::thread::compact::{self, Strategy};
 use baton_core::turn::{Protocol, Step};
 use serde::{Deserialize, Serialize};
 
@@ -43,12 +44,21 @@ pub struct Head {
     pub model: String,
     pub project: String,
     pub writes: bool,
+    /// How its oldest part leaves, and what stays: what is written down of it counts items, and
+    /// would mean others with other figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaving: Option<(Strategy, usize)>,
 }
 
 impl Head {
     pub fn new(protocol: Protocol, model: &str, project: &Path, writes: bool) -> Head {
         let (model, project) = (model.to_owned(), project.to_string_lossy().into_owned());
-        Head { version: VERSION, protocol, model, project, writes }
+        Head { version: VERSION, protocol, model, project, writes, leaving: None }
+    }
+
+    pub fn leaving(mut self, own: &compact::Settings) -> Head {
+        self.leaving = Some((own.strategy, own.keep));
+        self
     }
 }
 

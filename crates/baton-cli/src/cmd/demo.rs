@@ -99,6 +99,7 @@ fn executors(place: &Place) -> Result<Executors, Failure> {
         protocol: Protocol::Native,
         room: Room::default(),
         summary_model: None,
+        summary_limit: baton_runtime::agent::SUMMARY_LIMIT,
         steps: None,
     };
     let main = AgentName::new(MAIN).expect("a word of the workflow is a valid name");

@@ -670,6 +670,7 @@ pub(super) fn mind(
         protocol: profile.protocol.unwrap_or(config.agent.protocol),
         room: Room::new(profile.settings(window), prices, config.features.folding),
         summary_model: profile.summary_model.clone(),
+        summary_limit: baton_runtime::agent::SUMMARY_LIMIT,
         steps: profile.steps,
     })
 }

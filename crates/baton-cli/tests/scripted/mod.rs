@@ -33,6 +33,23 @@ pub(crate) fn text(said: &str) -> Value {
     json!({ "role": "assistant", "content": said })
 }
 
+/// An answer that calls a tool and says something before.
+pub(crate) fn saying(said: &str, tool: &str, arguments: Value) -> Value {
+    let mut answer = call(tool, arguments);
+    answer["content"] = json!(said);
+    answer
+}
+
+/// No answer: this status, with these words of the provider.
+pub(crate) fn refusal(status: u16, message: &str) -> Value {
+    json!({ "refusal": status, "error": { "message": message } })
+}
+
+/// No answer, ever.
+pub(crate) fn silence() -> Value {
+    json!({ "silence": true })
+}
+
 impl Model {
     /// Each request takes the next answer; the last one serves all that follow.
     pub(crate) fn start(answers: Vec<Value>) -> Model {
@@ -89,6 +106,21 @@ fn serve(
         log.push(asked.body.clone());
         (log.len() - 1, answer(log.len() - 1, &asked))
     };
+    if reply["silence"] == true {
+        // Until the other side has had enough.
+        return read(stream).and(None);
+    }
+    if let Some(status) = reply["refusal"].as_u64() {
+        let body = json!({ "error": reply["error"] }).to_string();
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status} No\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        return stream.write_all(format!("{head}{body}").as_bytes()).ok();
+    }
+    // What the request counted, where the answer says it.
+    let prompt = reply.as_object_mut().and_then(|reply| reply.remove("prompt_tokens"));
+    let prompt = prompt.and_then(|tokens| tokens.as_u64()).unwrap_or(1000);
     for call in reply["tool_calls"].as_array_mut().into_iter().flatten() {
         let number = calls.fetch_add(1, Ordering::SeqCst) + 1;
         call["id"] = json!(format!("call_{number}"));
@@ -96,7 +128,7 @@ fn serve(
     let finish = if reply["tool_calls"].is_array() { "tool_calls" } else { "stop" };
     let chunk = |choice: Value, usage: Value| json!({ "id": format!("chat_{number}"), "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [choice], "usage": usage });
     let first = chunk(json!({ "index": 0, "delta": reply, "finish_reason": null }), Value::Null);
-    let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020, "prompt_tokens_details": { "cached_tokens": 900 } });
+    let usage = json!({ "prompt_tokens": prompt, "completion_tokens": 20, "total_tokens": prompt + 20, "prompt_tokens_details": { "cached_tokens": prompt / 10 * 9 } });
     let last = chunk(json!({ "index": 0, "delta": {}, "finish_reason": finish }), usage);
     let body = format!("data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n");
     let head = format!(

@@ -311,13 +311,15 @@ impl Thread {
             .collect()
     }
 
-    /// At most what each item takes when it is kept as little as possible. Nothing is made for it: a
-    /// window may hold a million tokens.
+    /// At most what each item takes when it is kept as little as possible: every result as a stub but
+    /// the newest. Nothing is made for it: a window may hold a million tokens.
     fn sizes_when_kept(&self, shorten: bool) -> Vec<usize> {
+        let newest = self.items.iter().rev().find_map(Item::result_id);
         let least = |item: &Item, size: usize| match item {
             Item::Observation(seen) if seen.form != Form::Stub => {
+                let size = if shorten { size.min(LONG / 4) } else { size };
                 let stub = fold::most_of_stub(&seen.tool, &seen.target, size);
-                if shorten { stub.min(size).min(LONG / 4) } else { stub.min(size) }
+                if newest == Some(seen.id) { size } else { stub.min(size) }
             }
             Item::User(_) | Item::Assistant(_) | Item::Observation(_) => size,
         };

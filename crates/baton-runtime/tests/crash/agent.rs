@@ -68,6 +68,7 @@ pub(crate) fn executor() -> Builtin {
         protocol: Protocol::Native,
         room: Room::default(),
         summary_model: None,
+        summary_limit: baton_runtime::agent::SUMMARY_LIMIT,
         steps: None,
     };
     let path = std::env::var("PATH").unwrap();
