@@ -168,7 +168,13 @@ impl Player {
             Ok(summary) => (Some(summary), None),
             Err(why) => (None, Some(why)),
         };
-        Step::Compacted(Box::new(Compacted { plan, request: words, summary, why }))
+        Step::Compacted(Box::new(Compacted {
+            plan,
+            request: words,
+            summary,
+            why,
+            usage: Usage::default(),
+        }))
     }
 
     /// One answer with these calls, and their results.
@@ -697,6 +703,7 @@ fn written_protocols_are_compacted_alike() {
                         request: words,
                         summary,
                         why: None,
+                        usage: Usage::default(),
                     }))
                 }
                 other => panic!("{protocol:?}: {other:?}"),
