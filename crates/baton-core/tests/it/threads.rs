@@ -168,7 +168,8 @@ impl Player {
             Ok(summary) => (Some(summary), None),
             Err(why) => (None, Some(why)),
         };
-        Step::Compacted(Box::new(Compacted { plan, request: words, summary, why }))
+        let usage = Usage::default();
+        Step::Compacted(Box::new(Compacted { plan, request: words, summary, why, usage }))
     }
 
     /// One answer with these calls, and their results.
@@ -696,6 +697,7 @@ fn written_protocols_are_compacted_alike() {
                         request: words,
                         summary,
                         why: None,
+                        usage: Usage::default(),
                     }))
                 }
                 other => panic!("{protocol:?}: {other:?}"),
