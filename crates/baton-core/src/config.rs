@@ -357,5 +357,5 @@ impl Config {
 
 const MIN_TOKENS: u64 = 500;
 /// What stands before every conversation, a summary and one step take about this.
-const MIN_WINDOW: u64 = 10_000;
+const MIN_WINDOW: u64 = 4_000;
 const MAX_TOKENS: u64 = 10_000_000;

@@ -168,13 +168,8 @@ impl Player {
             Ok(summary) => (Some(summary), None),
             Err(why) => (None, Some(why)),
         };
-        Step::Compacted(Box::new(Compacted {
-            plan,
-            request: words,
-            summary,
-            why,
-            usage: Usage::default(),
-        }))
+        let usage = Usage::default();
+        Step::Compacted(Box::new(Compacted { plan, request: words, summary, why, usage }))
     }
 
     /// One answer with these calls, and their results.
