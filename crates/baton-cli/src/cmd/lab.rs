@@ -79,7 +79,6 @@ fn failure(error: Error) -> Failure {
                 "a file that was named must be a recording; in a folder others are passed over",
             )
         }
-        Error::Policy(problem) => Failure::problems(USAGE, "--policy", vec![problem], None),
     }
 }
 

@@ -58,7 +58,7 @@ fn two_readings(over: u32) -> Session {
 }
 
 fn run(name: &str, session: Session) -> Sums {
-    let mut policy = Name::read(name).unwrap().policy().unwrap();
+    let mut policy = Name::read(name).unwrap().policy();
     replay::run(&Prepared::new(session), policy.as_mut())
 }
 
@@ -158,7 +158,7 @@ fn a_batch_takes_results_out_in_steps() {
         }
     }
     let prepared = Prepared::new(session(0, messages));
-    let mut policy = Name::read("mask:2/3").unwrap().policy().unwrap();
+    let mut policy = Name::read("mask:2/3").unwrap().policy();
     let stubs: Vec<usize> = prepared
         .calls
         .iter()
@@ -862,10 +862,10 @@ pub(crate) fn survives(text: &str) -> bool {
     assert_eq!(imported.damaged > 0, imported.first_damaged.is_some());
     for session in imported.sessions.into_iter().flat_map(Session::segments) {
         let prepared = Prepared::new(session);
-        let full = replay::run(&prepared, Name::Full.policy().unwrap().as_mut());
+        let full = replay::run(&prepared, Name::Full.policy().as_mut());
         assert_eq!(full.facts.seen, full.facts.needed);
         for name in ["mask:1", "mask:1/2", "last:1", "edit:1/0", "baton"] {
-            let mut policy = Name::read(name).unwrap().policy().unwrap();
+            let mut policy = Name::read(name).unwrap().policy();
             let sums = replay::run(&prepared, policy.as_mut());
             assert_eq!((sums.calls, sums.facts.needed), (full.calls, full.facts.needed));
             // Only Baton's own adds words to what it shows.
