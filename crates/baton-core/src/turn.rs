@@ -30,7 +30,7 @@ pub use todo::recap;
 const VAIN: u32 = 2;
 
 /// No provider's word makes the window smaller than this: what has to stand in it takes half of it.
-const LEAST: u64 = 12_000;
+const LEAST: u64 = 8_000;
 
 /// Malformed actions in a row that a model may make; the next one ends the turn.
 pub const MALFORMED: u32 = 3;
@@ -368,7 +368,7 @@ impl Conversation {
         self.count(usage);
         let why = why.as_deref().unwrap_or("There is no summary, keeping recent history only.");
         let summary = summary.as_deref().ok_or(why);
-        self.changed(|thread| {
+        self.changed(0, |thread| {
             thread.compact(plan, request, summary);
             0
         });
@@ -377,11 +377,12 @@ impl Conversation {
         self.vain = if is_vain { self.vain + 1 } else { 0 };
     }
 
-    /// Changes what was sent; what the provider counted follows, roughly.
-    fn changed(&mut self, change: impl FnOnce(&mut Thread) -> usize) {
+    /// Changes what was sent; what the provider counted follows, roughly. `added`: tokens of what
+    /// comes with the change, which is counted elsewhere.
+    fn changed(&mut self, added: usize, change: impl FnOnce(&mut Thread) -> usize) {
         let (before, size) = (self.thread.size(), self.size());
         let from = change(&mut self.thread);
-        let gone = before.saturating_sub(self.thread.size());
+        let gone = (before + added).saturating_sub(self.thread.size());
         let gone = u64::try_from(gone).unwrap_or(u64::MAX);
         // What left may have come after the last call as well as before it.
         if let Some(used) = &mut self.used {
@@ -459,7 +460,7 @@ impl Conversation {
                 self.observed(open, observed)
             }
             (Phase::Model, Step::Folded { results }) => {
-                self.changed(|thread| thread.fold(results));
+                self.changed(0, |thread| thread.fold(results));
                 Phase::Model
             }
             (Phase::Model, Step::TooLong) => {
@@ -492,7 +493,7 @@ impl Conversation {
 
     fn begin(&mut self, text: &str) {
         // What was sent whole goes out in its short form from now on.
-        self.changed(|thread| thread.begin_turn(text));
+        self.changed(fold::size(text), |thread| thread.begin_turn(text));
         self.appended = self.appended.saturating_add(text.len() as u64);
         (self.steps, self.tokens, self.malformed) = (0, 0, 0);
         (self.is_too_long, self.vain) = (false, 0);
