@@ -58,6 +58,11 @@ pub(crate) fn executor() -> Builtin {
             }
         }
     });
+    with(&model, Room::default())
+}
+
+/// The agent that thinks with this model.
+pub(crate) fn with(model: &Model, room: Room) -> Builtin {
     let endpoint = Endpoint::new(Wire::Chat, Some(&model.url), None);
     let client = Client::new(endpoint, Limits::default());
     let mind = Mind {
@@ -66,7 +71,7 @@ pub(crate) fn executor() -> Builtin {
         max_output: Tokens(1_000),
         price: None,
         protocol: Protocol::Native,
-        room: Room::default(),
+        room,
         summary_model: None,
         summary_limit: baton_runtime::agent::SUMMARY_LIMIT,
         steps: None,

@@ -7,6 +7,7 @@
 
 mod acts;
 mod agent;
+mod compaction;
 mod damage;
 mod power;
 mod question;
@@ -35,12 +36,16 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 23] = [
+    let tests: [(&str, fn()); 24] = [
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
         (
             "killed_at_every_point_with_an_agent_in_the_run",
             agent::killed_at_every_point_with_an_agent,
+        ),
+        (
+            "killed_at_every_point_while_a_conversation_is_folded_and_compacted",
+            compaction::killed_at_every_point_of_a_compaction,
         ),
         ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
         ("killed_again_while_it_resumes", sweep::killed_again_while_it_resumes),

@@ -12,7 +12,7 @@ use baton_core::id::{AgentName, Timestamp, Tokens};
 use baton_core::workflow::Phase;
 use baton_runtime::board::{Board, NewBoard};
 use baton_runtime::drive::{self, Around, Control, Drive, End, Notice};
-use baton_runtime::executor::{Call, Executor, Executors, Hear, Outcome, Unusable};
+use baton_runtime::executor::{Builtin, Call, Executor, Executors, Hear, Outcome, Told, Unusable};
 use baton_runtime::journal;
 use baton_runtime::load::Environment;
 use baton_runtime::sandbox::Interrupt;
@@ -214,14 +214,14 @@ pub(crate) struct Way {
     /// Says how many points were passed at each event.
     pub(crate) tells: bool,
     pub(crate) wrote: fn(&Path, &[u8]),
-    /// Whether one of the agents is the built-in one.
-    pub(crate) has_agent: bool,
+    /// One of the agents, where it is the built-in one.
+    pub(crate) agent: Option<fn(&Path) -> Builtin>,
 }
 
 impl Way {
     pub(crate) fn of(disk: Disk) -> Way {
         let clock = || Timestamp(1_800_000_000);
-        Way { disk, clock, waits: false, tells: false, wrote: |_, _| {}, has_agent: false }
+        Way { disk, clock, waits: false, tells: false, wrote: |_, _| {}, agent: None }
     }
 }
 
@@ -235,9 +235,9 @@ pub(crate) fn with<T>(
     let environment = Environment::of(&[]);
     let script = Script { folder: folder.to_owned(), wrote: way.wrote };
     let mut executors = Executors::new(Box::new(script));
-    if way.has_agent {
+    if let Some(agent) = way.agent {
         let fixer = AgentName::new("DEV").unwrap();
-        executors = executors.with(fixer, Box::new(crate::agent::executor()));
+        executors = executors.with(fixer, Box::new(agent(folder)));
     }
     let (tells, disk) = (way.tells, way.disk.clone());
     let around = Around {
@@ -254,6 +254,9 @@ pub(crate) fn with<T>(
             Notice::Event(record, _) if tells => {
                 let name = serde_json::to_value(record).unwrap()["event"].clone();
                 println!("event {} {}", name.as_str().unwrap(), disk.points());
+            }
+            Notice::Heard(Told::Step(words)) if tells => {
+                println!("heard {} {words}", disk.points());
             }
             _ => {}
         }),
@@ -311,8 +314,11 @@ pub(crate) fn child(args: &[String]) -> i32 {
     let folder = PathBuf::from(&args[0]);
     let number: u64 = args.get(2).map_or(0, |text| text.parse().unwrap());
     let word = args.get(1).map_or("none", String::as_str);
-    let has_agent = word.starts_with("agent-");
-    let word = word.strip_prefix("agent-").unwrap_or(word);
+    type Agent = fn(&Path) -> Builtin;
+    let agents: [(&str, Agent); 2] =
+        [("agent-", |_| crate::agent::executor()), ("compact-", crate::compaction::executor)];
+    let named = agents.iter().find_map(|(name, agent)| Some((word.strip_prefix(name)?, *agent)));
+    let (word, agent) = named.map_or((word, None), |(word, agent)| (word, Some(agent)));
     let disk = match word {
         "kill" => Disk::with_fault(Fault::Kill { at: number }),
         "tear" => Disk::with_fault(Fault::Tear { at: number }),
@@ -322,7 +328,7 @@ pub(crate) fn child(args: &[String]) -> i32 {
         _ => Disk::default(),
     };
     let mut way = Way::of(disk.clone());
-    way.has_agent = has_agent;
+    way.agent = agent;
     (way.waits, way.tells) = (word == "wait", word == "tell");
     if word == "clock" {
         way.clock = jumping;
