@@ -6,7 +6,7 @@ use crate::scripted::{call, saying, text};
 use crate::talk::Place;
 use crate::{
     ASKS_FOR_STATE, assert_valid, configure, content, messages, model, next_of_work, parts, reads,
-    summary_requests, system,
+    size, summary_requests, system,
 };
 
 pub(crate) const PROFILE: &str = "strategy = \"handover\"\ncompact_at = 16000\nkeep_recent = 3\nsummary_keys = [\"done\", \"open\"]\n";
@@ -173,4 +173,64 @@ fn an_edit_and_the_list_of_tasks_outlive_the_handover() {
     assert!(facts.contains("- changed: src/lib.rs"), "{facts}");
     assert!(facts.contains("不再用 u8"), "{facts}");
     assert!(content(messages(next).last().unwrap()).contains("数完"), "the recap stands last");
+}
+
+/// It is checked before every call, also before the first one of a process.
+#[test]
+fn a_conversation_that_is_gone_on_with_is_handed_over_before_its_first_call() {
+    let mut work: Vec<Value> = (1..=8).map(reads).collect();
+    work.extend([text("Eight parts were read."), text("And now that.")]);
+    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    configure(&place, PROFILE);
+    parts(&place, 8);
+    place.write("project/CODE_LAW.md", "Answer briefly.\n");
+    place.expect(&["exec", "-p", TASK], 0);
+    let requests = place.model.requests();
+    assert!(summary_requests(&requests).is_empty());
+    let words = format!("看看这些: {}", "一些长的话, some long words. ".repeat(450));
+    let said = place.expect(&["exec", "--continue", "-p", &words], 0);
+    assert!(said.contains("[compacted: about "), "{said}");
+    let again = place.model.requests();
+    assert_eq!(summary_requests(&again), [requests.len()], "the first call of the process");
+    again.iter().for_each(assert_valid);
+    let asks = &again[requests.len()];
+    assert_eq!((&asks["tools"], system(asks)), (&again[0]["tools"], system(&again[0])));
+    let last = again.last().unwrap();
+    assert_eq!(content(messages(last).last().unwrap()), words, "the new words stand last");
+    assert!(content(&messages(last)[3]).starts_with("Facts, noted by code:"));
+}
+
+/// Folding and handing over together, as it is by default: every list is valid, nothing is lost.
+#[test]
+fn a_long_turn_is_folded_and_handed_over_and_goes_on() {
+    let mut work: Vec<Value> = Vec::new();
+    for part in 1..=30 {
+        work.push(saying(
+            &format!("Part {part} is next. {}", format!("想法 {part}; ").repeat(80)),
+            "Bash",
+            json!({ "command": format!("cat part-{part}.txt | head -n 40") }),
+        ));
+    }
+    work.push(call("Recall", json!({ "id": "o3", "from": 5, "lines": 2 })));
+    work.push(text("Thirty parts."));
+    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    place.write("home/.config/baton/baton.toml", format!("[profiles.chat]\n{PROFILE}"));
+    parts(&place, 30);
+    let said = place.expect(&["exec", "-p", TASK], 0);
+    assert!(said.contains("Thirty parts."), "{said}");
+    let steps = place.steps();
+    let count = |name: &str| steps.iter().filter(|step| step["step"] == name).count();
+    assert!(count("folded") > 0 && count("compacted") > 0, "{said}");
+    let requests = place.model.requests();
+    requests.iter().for_each(assert_valid);
+    for request in &requests {
+        assert_eq!(
+            (&request["tools"], system(request)),
+            (&requests[0]["tools"], system(&requests[0]))
+        );
+        assert!(size(request) < 18_000, "{}", size(request));
+        assert!(request.to_string().contains("都读一遍"), "the task in force");
+    }
+    let recalled = place.envelopes().pop().unwrap();
+    assert!(recalled["data"]["content"].to_string().contains("value_3_"), "{recalled}");
 }

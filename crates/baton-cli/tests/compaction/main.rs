@@ -54,8 +54,9 @@ fn size(request: &Value) -> usize {
 }
 
 fn is_for_summary(request: &Value) -> bool {
-    let last = messages(request).last().unwrap()["content"].as_str().unwrap_or_default();
-    last.starts_with(ASKS_FOR_STATE) || system(request).starts_with(ASKS_FOR_RECORD)
+    // A person's words may stand right before.
+    let last = messages(request).last().unwrap().to_string();
+    last.contains(ASKS_FOR_STATE) || system(request).starts_with(ASKS_FOR_RECORD)
 }
 
 fn messages(request: &Value) -> &[Value] {
