@@ -32,6 +32,9 @@ const VAIN: u32 = 2;
 /// No provider's word makes the window smaller than this: what has to stand in it takes half of it.
 const LEAST: u64 = 8_000;
 
+/// The same call with the same result, so often in a row, ends the turn: it would go on for ever.
+pub const REPEATED: u32 = 20;
+
 /// Malformed actions in a row that a model may make; the next one ends the turn.
 pub const MALFORMED: u32 = 3;
 
@@ -208,6 +211,9 @@ pub struct Conversation {
     tokens: u64,
     malformed: u32,
     is_answer_malformed: bool,
+    /// The last call with its result, and how often it came in a row.
+    last: Option<(ToolCall, Envelope)>,
+    repeated: u32,
     next_observation: u32,
     calls: u32,
     recap: Option<String>,
@@ -241,6 +247,8 @@ impl Conversation {
             tokens: 0,
             malformed: 0,
             is_answer_malformed: false,
+            last: None,
+            repeated: 0,
             next_observation: 1,
             calls: 0,
             recap: None,
@@ -497,6 +505,7 @@ impl Conversation {
         self.appended = self.appended.saturating_add(text.len() as u64);
         (self.steps, self.tokens, self.malformed) = (0, 0, 0);
         (self.is_too_long, self.vain) = (false, 0);
+        (self.last, self.repeated) = (None, 0);
     }
 
     fn answered(&mut self, answer: &Answer) -> Phase {
@@ -526,6 +535,11 @@ impl Conversation {
         if !open.is_empty() {
             return Phase::Tools { open, is_started: false };
         }
+        if self.repeated >= REPEATED {
+            return Phase::Ended(Ending::Failed(format!(
+                "the model made the same call {REPEATED} times in a row, and nothing changed"
+            )));
+        }
         self.malformed = if self.is_answer_malformed { self.malformed + 1 } else { 0 };
         match self.malformed >= MALFORMED {
             true => Phase::Ended(Ending::Failed(format!(
@@ -536,8 +550,9 @@ impl Conversation {
     }
 
     fn observed(&mut self, mut open: VecDeque<ToolCall>, observed: &Observed) -> Phase {
-        let arguments = open.iter().find(|own| own.id == observed.call);
-        let arguments = arguments.map(|own| thread::flat(&own.arguments)).unwrap_or_default();
+        let call = open.iter().find(|own| own.id == observed.call).cloned();
+        let arguments = call.as_ref().map(|own| thread::flat(&own.arguments)).unwrap_or_default();
+        self.watch(call, &observed.envelope);
         open.retain(|own| own.id != observed.call);
         self.next_observation = self.next_observation.max(observed.id.0.saturating_add(1));
         self.is_answer_malformed |= observed.is_malformed;
@@ -548,6 +563,16 @@ impl Conversation {
         let seen = Seen::new(id, call, tool, &arguments, envelope);
         self.push(Item::Observation(Box::new(seen)));
         self.tools_or_model(open)
+    }
+
+    /// Whether the agent goes in a circle.
+    fn watch(&mut self, call: Option<ToolCall>, envelope: &Envelope) {
+        let Some(call) = call else { return };
+        let is_same = |(own, result): &(ToolCall, Envelope)| {
+            own.name == call.name && own.arguments == call.arguments && result == envelope
+        };
+        self.repeated = if self.last.as_ref().is_some_and(is_same) { self.repeated + 1 } else { 1 };
+        self.last = Some((call, envelope.clone()));
     }
 
     /// No provider takes a call without its result.

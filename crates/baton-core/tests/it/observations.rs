@@ -79,7 +79,9 @@ fn strings(stub: &Compressed, key: &str) -> Vec<String> {
 }
 
 fn lines(stub: &Compressed, key: &str) -> Vec<String> {
-    stub.data[key].as_str().unwrap().lines().map(str::to_owned).collect()
+    // What is empty is not there.
+    let text = stub.data.get(key).map_or("", |value| value.as_str().unwrap());
+    text.lines().map(str::to_owned).collect()
 }
 
 fn omitted(stub: &Compressed) -> &str {

@@ -5,7 +5,8 @@ use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{self, Answer, BrokenCall, Part, Request, Stop, Tool, ToolCall, Usage};
 use baton_core::observation::{Envelope, Status};
 use baton_core::turn::{
-    Conversation, Do, Ending, Layers, Limits, MALFORMED, Observed, Offered, Protocol, Room, Step,
+    Conversation, Do, Ending, Layers, Limits, MALFORMED, Observed, Offered, Protocol, REPEATED,
+    Room, Step,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -221,6 +222,28 @@ fn malformed_actions_end_the_turn_when_they_are_too_many_in_a_row() {
     let refused = answer(Vec::new(), Stop::Refusal("no".to_owned()));
     apply(&mut own, &[refused]);
     assert!(matches!(own.next(), Do::End(Ending::Failed(why)) if why.contains("refused")));
+}
+
+#[test]
+fn the_same_call_again_and_again_ends_the_turn() {
+    let circle = |last: &str| {
+        let mut own = conversation(Protocol::Native);
+        apply(&mut own, &[asked("look")]);
+        for n in 0..REPEATED {
+            assert_eq!(own.next(), Do::CallModel, "{n}");
+            let id = format!("c{n}");
+            let data = if n + 1 == REPEATED { last } else { "nothing" };
+            let result = observed(n + 1, &id, "Read", json!({ "content": data }));
+            apply(&mut own, &[answer(vec![part(&id, "Read")], Stop::ToolCalls), result]);
+        }
+        own
+    };
+    let Do::End(Ending::Failed(why)) = circle("nothing").next() else { panic!("it goes on") };
+    assert!(why.contains("same call 20 times"), "{why}");
+    assert_eq!(circle("something").next(), Do::CallModel, "another result is no circle");
+    let mut own = circle("nothing");
+    apply(&mut own, &[asked("and now?")]);
+    assert_eq!(own.next(), Do::CallModel, "a person may go on");
 }
 
 #[test]
