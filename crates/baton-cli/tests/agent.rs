@@ -121,7 +121,8 @@ fn forty_steps_with_every_tool_and_what_the_model_sees_of_them() {
     for (whole, kept) in whole.iter().zip(&kept) {
         assert!(kept.len() <= whole.len(), "{kept}");
     }
-    assert!(whole[12].contains("2000\\n2001\\n2002"), "recalled: {}", whole[12]);
+    // Which stream came first in the file is not said.
+    assert!(whole[12].contains("2000\\n2001"), "recalled: {}", whole[12]);
     insta::assert_snapshot!("first_request", masked(&requests[0], &place));
     insta::assert_snapshot!("middle_request", masked(&requests[9], &place));
     insta::assert_snapshot!("request_of_the_next_turn", masked(&requests[41], &place));

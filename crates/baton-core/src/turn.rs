@@ -321,7 +321,9 @@ impl Conversation {
     /// What would leave now. `is_asked`: a person wants it, whatever the sizes are.
     pub fn plan_compaction(&self, is_asked: bool) -> Result<Plan, String> {
         let own = u64::try_from(self.thread.size()).unwrap_or(u64::MAX);
-        let fixed = self.size().saturating_sub(own);
+        // What the provider counted, less the conversation as it was then.
+        let then = own.saturating_sub(self.appended / 4);
+        let fixed = self.used.unwrap_or(0).saturating_sub(then);
         let planned = self.thread.plan_compaction(&self.compaction, fixed, is_asked);
         match planned {
             // How much is too much nobody knows exactly: whatever gains something is tried.
@@ -388,13 +390,15 @@ impl Conversation {
     /// Changes what was sent; what the provider counted follows, roughly. `added`: tokens of what
     /// comes with the change, which is counted elsewhere.
     fn changed(&mut self, added: usize, change: impl FnOnce(&mut Thread) -> usize) {
-        let (before, size) = (self.thread.size(), self.size());
+        let before = self.thread.size();
         let from = change(&mut self.thread);
         let gone = (before + added).saturating_sub(self.thread.size());
         let gone = u64::try_from(gone).unwrap_or(u64::MAX);
         // What left may have come after the last call as well as before it.
         if let Some(used) = &mut self.used {
-            (*used, self.appended) = (size.saturating_sub(gone), 0);
+            // Counted as the thread counts: otherwise what goes would leave a third of it behind.
+            let now = used.saturating_add(self.appended / 4);
+            (*used, self.appended) = (now.saturating_sub(gone), 0);
         }
         // A message of a user goes on until the next answer: its last piece may be what changed.
         let is_whole =

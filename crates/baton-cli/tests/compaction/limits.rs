@@ -165,7 +165,7 @@ fn one_result_that_alone_fills_the_window_loses_its_middle() {
     };
     place.write("project/long.txt", (0..900).map(line).collect::<String>());
     let said = place.expect(&["exec", "-p", TASK], 0);
-    assert!(said.contains("[long results of the kept part were cut]"), "{said}");
+    assert!(said.contains("[long results and arguments of the kept part were cut]"), "{said}");
     let requests = place.model.requests();
     assert_eq!(requests.len(), 2, "nothing leaves, so nobody is asked to sum up");
     let last = requests[1].to_string();

@@ -344,7 +344,9 @@ fn rules_are_obeyed_without_effect() {
 
 #[test]
 fn the_output_of_a_command_is_obeyed_without_effect() {
-    obeyed("output", "project/notes.txt", Some(("Bash", json!({ "command": "cat notes.txt" }))));
+    // One stream shows less than all of it.
+    let both = "head -n 60 notes.txt; tail -n +61 notes.txt >&2";
+    obeyed("output", "project/notes.txt", Some(("Bash", json!({ "command": both }))));
 }
 
 #[test]

@@ -279,7 +279,7 @@ impl Thread {
             said: said.iter().map(|words| (*words).to_owned()).collect(),
         };
         let folded = "the results of the kept part were folded";
-        let short = "long results of the kept part were cut";
+        let short = "long results and arguments of the kept part were cut";
         let first = cut(borders, keep);
         let mut tries = vec![
             plan(strategy, first, false, false, &[]),
@@ -320,6 +320,9 @@ impl Thread {
                 let size = if shorten { size.min(LONG / 4) } else { size };
                 let stub = fold::most_of_stub(&seen.tool, &seen.target, size);
                 if newest == Some(seen.id) { size } else { stub.min(size) }
+            }
+            Item::Assistant(message) if shorten => {
+                fold::size(&super::said(&shortened(message)).join(""))
             }
             Item::User(_) | Item::Assistant(_) | Item::Observation(_) => size,
         };
@@ -369,8 +372,10 @@ impl Thread {
         let kept = if plan.fold { &all[..all.len().saturating_sub(1)] } else { &[] };
         if plan.shorten {
             for item in &mut self.items {
-                if let Item::Observation(seen) = item {
-                    seen.lose_middles(LONG, END);
+                match item {
+                    Item::User(_) => {}
+                    Item::Assistant(message) => *message = shortened(message),
+                    Item::Observation(seen) => seen.lose_middles(LONG, END),
                 }
             }
         }
@@ -424,6 +429,28 @@ impl Thread {
         }
         self.items.splice(0..0, head);
     }
+}
+
+/// Words and arguments without measure: what nobody can send back whole.
+fn shortened(message: &Message) -> Message {
+    let cut = |text: &mut String| {
+        if text.chars().count() > LONG {
+            *text = text::head_and_tail(text, END);
+        }
+    };
+    let mut message = message.clone();
+    for part in &mut message.parts {
+        match part {
+            Part::Text { text } => cut(text),
+            Part::ToolCall(call) => call.arguments.values_mut().for_each(|value| match value {
+                Value::String(text) => cut(text),
+                other if other.to_string().len() > LONG => *other = Value::Null,
+                _ => {}
+            }),
+            Part::ToolResult(_) | Part::Thinking(_) | Part::Image { .. } => {}
+        }
+    }
+    message
 }
 
 fn tokens(size: usize) -> u64 {
