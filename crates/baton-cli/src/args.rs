@@ -124,6 +124,9 @@ Examples:
 Stages: MAIN, the pack's agents, FINISH_REVIEW, FINISH_CHECK. Nothing is called and nothing is
 written.")]
     Prompt(PromptArgs),
+    /// Check, show, make or load what two agents hand to each other
+    #[command(subcommand)]
+    Handoff(HandoffCommand),
     /// List, show, check or switch packs
     #[command(subcommand)]
     Pack(PackCommand),
@@ -327,6 +330,75 @@ pub(crate) struct HistoryWindowArgs {
     /// Only the last iterations
     #[arg(long)]
     pub(crate) no_milestones: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HandoffCommand {
+    /// Check a package and everything that it names; exit 3 if something is wrong
+    #[command(after_help = "\
+Examples:
+  baton handoff check execute_to_init.json
+  baton handoff check package.json --root ../project
+
+Every problem is listed, with its field and place. A package has at most 300 tokens
+(init_to_execute) or 5,000 (execute_to_init).")]
+    Check(HandoffArgs),
+    /// Show what a package says, without a look at its files
+    Show(HandoffArgs),
+    /// Print what an agent would be given of a package's files, within a budget
+    #[command(after_help = "\
+Examples:
+  baton handoff load execute_to_init.json
+  baton handoff load execute_to_init.json --budget 10000 2> ledger.txt
+
+The text goes to standard output, the account of it to standard error (with --json, both to standard
+output).")]
+    Load(HandoffLoadArgs),
+    /// Make an execute_to_init package from the folder of an iteration
+    #[command(after_help = "\
+Examples:
+  baton handoff make scenarios/leave/execution_outputs/iteration_12
+  baton handoff make iteration_12 --reason \"critical problems over 30%\" --dry-run
+
+It is made of failure_summary.json and layer1_problems_report.json alone. An index that does not fit
+goes whole to failure_index.jsonl beside them.")]
+    Make(HandoffMakeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HandoffArgs {
+    /// The package; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// The folder that its paths are counted from [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HandoffLoadArgs {
+    #[command(flatten)]
+    pub(crate) package: HandoffArgs,
+    /// The budget
+    #[arg(long, value_name = "TOKENS", default_value_t = 40_000, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000))]
+    pub(crate) budget: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HandoffMakeArgs {
+    /// The iteration's folder
+    pub(crate) folder: PathBuf,
+    /// The folder that paths are counted from [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// Why the work goes back [default: the summary's, or its figures]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Where the package goes [default: execute_to_init.json in the iteration's folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the package and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -688,6 +760,14 @@ pub(crate) enum SchemaName {
     History,
     /// baton.toml
     Config,
+    /// A design that is handed to its execution
+    InitToExecute,
+    /// What an execution hands back
+    ExecuteToInit,
+    /// failure_summary.json of an iteration
+    FailureSummary,
+    /// layer1_problems_report.json of an iteration
+    ProblemsReport,
     /// One problem, as every `--json` prints it
     Problem,
 }

@@ -4,6 +4,7 @@ mod agent;
 mod debug;
 mod demo;
 mod doctor;
+mod handoff;
 mod history;
 mod init;
 mod lab;
@@ -25,7 +26,8 @@ use clap::CommandFactory;
 use serde_json::json;
 
 use crate::args::{
-    Cli, Command, DebugCommand, HistoryCommand, PackCommand, PlanCommand, ReportCommand,
+    Cli, Command, DebugCommand, HandoffCommand, HistoryCommand, PackCommand, PlanCommand,
+    ReportCommand,
 };
 use crate::reply::{Failure, Reply, USAGE};
 
@@ -123,6 +125,10 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::History(HistoryCommand::Window(args)) => history::window(&place, &args),
         Command::Prompt(args) => prompt::run(&place, &args),
         Command::History(HistoryCommand::Check { file }) => history::check(&place, file),
+        Command::Handoff(HandoffCommand::Check(args)) => handoff::check(&place, &args),
+        Command::Handoff(HandoffCommand::Show(args)) => handoff::show(&args),
+        Command::Handoff(HandoffCommand::Load(args)) => handoff::load(&place, &args),
+        Command::Handoff(HandoffCommand::Make(args)) => handoff::make(&place, &args),
         Command::Pack(PackCommand::List) => pack::list(),
         Command::Pack(PackCommand::Show(args)) => pack::show(&place, &args),
         Command::Pack(PackCommand::Check { pack }) => pack::check(&place, pack.as_deref()),

@@ -30,4 +30,5 @@ pub mod prompt;
 pub mod event;
 pub mod workflow;
 pub mod view;
+pub mod handoff;
 pub mod lab;

@@ -25,4 +25,5 @@ pub mod agent;
 pub mod executor;
 pub mod drive;
 pub mod trust;
+pub mod handoff;
 pub mod lab;

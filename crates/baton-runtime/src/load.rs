@@ -82,6 +82,38 @@ fn limited(from: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, Cut> {
     Ok(out)
 }
 
+/// As `bytes`, of a file that somebody opened who knows where it may lie.
+pub fn opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let io = |source: io::Error| Error::Io { path: path.to_owned(), source };
+    let size = file.metadata().map_err(io)?.len();
+    if size > limit {
+        return Err(Error::TooLarge { path: path.to_owned(), size, limit });
+    }
+    limited(file, path, limit).map_err(|error| error.unwrap_or_else(io))
+}
+
+/// The first bytes of such a file, cut at a character; what is not UTF-8 becomes a mark.
+pub fn start_of(file: File, limit: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == limit {
+        // A character may have been cut in two.
+        let broken = bytes.iter().rev().take(4).position(|byte| (byte & 0xC0) != 0x80);
+        bytes.truncate(bytes.len() - broken.map_or(0, |at| at + 1));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The lines of such a file, up to `limit` bytes.
+pub fn lines_of(file: File, limit: u64) -> impl Iterator<Item = String> {
+    let mut from = BufReader::with_capacity(1 << 16, file.take(limit));
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        let count = from.read_until(b'\n', &mut line).ok().filter(|count| *count > 0);
+        count.map(|_| String::from_utf8_lossy(&line).into_owned())
+    })
+}
+
 /// A file that is read bit by bit, unpacked where it is gzip.
 pub struct Stream {
     from: Box<dyn BufRead + Send>,
@@ -158,7 +190,12 @@ impl Stream {
 
 /// A text file. Not UTF-8 is a problem with its place.
 pub fn text(path: &Path, limit: u64) -> Result<String, Error> {
-    String::from_utf8(bytes(path, limit)?).map_err(|error| {
+    utf8(bytes(path, limit)?, path)
+}
+
+/// Bytes as text.
+pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, Error> {
+    String::from_utf8(bytes).map_err(|error| {
         let good = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()])
             .into_owned();
         let place = baton_core::problem::Place::of(&good, good.len());

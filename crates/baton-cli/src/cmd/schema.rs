@@ -2,6 +2,8 @@
 
 use baton_core::config::Config;
 use baton_core::decision;
+use baton_core::handoff::make::{FailureSummary, ProblemsReport};
+use baton_core::handoff::package::{ExecuteToInit, InitToExecute};
 use baton_core::history::Block;
 use baton_core::pack::{Manifest, Pack};
 use baton_core::plan::Task;
@@ -29,6 +31,10 @@ pub(super) fn run(place: &Place, args: &SchemaArgs) -> Outcome {
         SchemaName::Plan => json!(schema_for!(Task)),
         SchemaName::History => json!(schema_for!(Block<'static>)),
         SchemaName::Config => json!(schema_for!(Config)),
+        SchemaName::InitToExecute => json!(schema_for!(InitToExecute)),
+        SchemaName::ExecuteToInit => json!(schema_for!(ExecuteToInit)),
+        SchemaName::FailureSummary => json!(schema_for!(FailureSummary)),
+        SchemaName::ProblemsReport => json!(schema_for!(ProblemsReport)),
         SchemaName::Problem => json!(schema_for!(Problem)),
     };
     Ok(Reply::new(pretty(&schema), schema))

@@ -5,7 +5,7 @@
 use crate::hostile::Parsers;
 
 /// Pieces from which near-valid texts grow; plain random bytes hardly ever hold a key line.
-const PIECES: [&str; 68] = [
+const PIECES: [&str; 70] = [
     "iteration: 7",
     "结论：",
     "PASS",
@@ -74,6 +74,8 @@ const PIECES: [&str; 68] = [
     "{\"type\":\"user\",\"message\":{\"content\":\"",
     "00000012 00000000 ",
     "\\ud83d",
+    "{\"version\":\"2.0\",\"handoff_type\":\"execute_to_init\",",
+    "\"failure_samples_index\":[{\"sample_id\":\"x\",",
 ];
 
 fn fuzz(parser: &str) {
@@ -104,5 +106,6 @@ targets!(
     prompt,
     observation,
     mention,
-    recording
+    recording,
+    package
 );

@@ -16,7 +16,7 @@ pub(crate) struct Parsers {
     pack: baton_core::pack::Pack,
 }
 
-pub(crate) const PARSERS: [&str; 12] = [
+pub(crate) const PARSERS: [&str; 13] = [
     "report",
     "plan",
     "statements",
@@ -29,6 +29,7 @@ pub(crate) const PARSERS: [&str; 12] = [
     "observation",
     "mention",
     "recording",
+    "package",
 ];
 
 impl Parsers {
@@ -63,6 +64,7 @@ impl Parsers {
             "prompt" => self.pack.prompt_problems(&agents[0], &text).is_empty(),
             "observation" => crate::observations::survives(&text),
             "recording" => crate::lab::survives(&text),
+            "package" => baton_core::handoff::package::read(&text).is_ok(),
             "mention" => !mention::find(&text, |_| true).paths.is_empty(),
             other => panic!("no parser {other}"),
         }

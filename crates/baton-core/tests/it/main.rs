@@ -7,6 +7,7 @@ mod decision_cases;
 mod documents;
 mod facts;
 mod fuzz;
+mod handoffs;
 mod hostile;
 mod ids;
 mod lab;
