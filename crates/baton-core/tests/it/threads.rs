@@ -1,7 +1,7 @@
 //! How a conversation keeps within its window: what is not sent twice, what is folded and when, what
 //! leaves and what stands in its place.
 
-use baton_core::fold::{self, Kind, Prices, Settings, Visible, Weight};
+use baton_core::fold::{self, Folded, Kind, Known, Prices, Settings, Visible, Weight};
 use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{self, Answer, Part, Request, Stop, ToolCall, Usage};
 use baton_core::observation::{Envelope, Status};
@@ -337,11 +337,29 @@ fn a_fold_leaves_stubs_with_what_nothing_else_tells() {
     let is_folded = |text: &&String| text.starts_with("[folded o");
     assert_eq!(sent.iter().filter(is_folded).count(), ids.len());
     assert!(sent[0].starts_with("[folded o1: Read file_0.rs, success]\n"), "{}", sent[0]);
-    // The task spoke of it, and it stays with the lines around it; of the others the names do.
+    // The agent spoke of nothing in it: its names stay, its lines go.
     assert!(sent[0].contains("compute_17") && !sent[0].contains("17\tlet value_17"));
     assert_eq!(&sent[41..], &before[41..], "the newest stay whole");
     assert!(after.cached_messages <= 2, "what was folded is written to the cache again");
     message::check(&after.messages).unwrap();
+}
+
+#[test]
+fn a_stub_of_a_file_holds_the_lines_around_what_the_agent_spoke_of() {
+    let text = lines(1, 100);
+    let stub = |tool: &str| {
+        let mut known = Known::default();
+        known.said("Next I change compute_50.", 7);
+        let (id, target, status) = (ObservationId(3), "a.rs", "success");
+        let own = Folded { id, tool, target, status, text: &text };
+        fold::stub(own, &mut known, &Visible::default())
+    };
+    let read = stub("Read");
+    for (line, is_kept) in [(42, false), (43, true), (50, true), (57, true), (58, false)] {
+        assert_eq!(read.contains(&format!("{line}\tlet value_{line} ")), is_kept, "{line}: {read}");
+    }
+    assert!(read.contains("compute_99") && !read.contains("99\tlet"), "of the rest the names");
+    assert!(!stub("Grep").contains("50\tlet"), "only a file is edited by its lines");
 }
 
 /// Where a plan may cut: between turns or between steps.
