@@ -62,6 +62,17 @@ pub enum Event {
         output: String,
         milliseconds: u64,
     },
+    /// The files that a person must agree to were looked at.
+    FilesSeen(Box<FilesSeen>),
+    /// The samples begin to run, in the folder with this number.
+    EvaluationStarted {
+        number: u32,
+    },
+    Evaluated(Box<Evaluation>),
+    /// The samples could not be run as they are.
+    EvaluationRefused {
+        why: String,
+    },
     SubloopEntered {
         reason: String,
     },
@@ -147,6 +158,10 @@ impl Event {
             | Event::ReportAccepted(_)
             | Event::GateStarted { .. }
             | Event::GateEnded { .. }
+            | Event::FilesSeen(_)
+            | Event::EvaluationStarted { .. }
+            | Event::Evaluated(_)
+            | Event::EvaluationRefused { .. }
             | Event::SubloopEntered { .. }
             | Event::SubloopEnded(_)
             | Event::Asked { .. }
@@ -184,6 +199,9 @@ pub struct RunStarted {
     pub limits: Limits,
     /// The newest reports that were there already.
     pub newest: Vec<ReportFacts>,
+    /// What the run works on, where its pack knows scenarios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
     /// The `## Task Goal` block.
     pub entry: HistoryText,
 }
@@ -341,6 +359,57 @@ pub struct ReportFacts {
     pub overturned: Option<String>,
 }
 
+/// Files as they were when somebody looked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesSeen {
+    /// Of all of them together.
+    pub digest: String,
+    pub files: Vec<SeenFile>,
+    /// Paths at which no file could be read, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeenFile {
+    pub path: String,
+    pub bytes: u64,
+    pub digest: String,
+}
+
+/// The figures of one evaluation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evaluation {
+    pub number: u32,
+    /// Where everything of it lies, from the project's root.
+    pub folder: String,
+    pub total: u64,
+    pub passed: u64,
+    pub failed: u64,
+    /// Samples that could not be judged.
+    pub errors: u64,
+    /// Failed samples that a critical problem touches.
+    pub critical: u64,
+    pub problems: Vec<FoundProblem>,
+    /// Digests of what was evaluated: a change of one is a repair of its layer.
+    pub tools: String,
+    pub checkers: String,
+    pub spent: Spent,
+}
+
+/// A problem that an evaluation found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FoundProblem {
+    pub problem_id: String,
+    pub is_critical: bool,
+    pub title: String,
+    pub affected: u64,
+}
+
 /// How a sub-loop ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -369,6 +438,8 @@ pub enum Asker {
     Main,
     /// Code did, because the run is stuck.
     Escalation,
+    /// Code did, because nothing may go on without a person's word.
+    Approval,
 }
 
 /// Why a run stopped without being finished. It can be resumed.

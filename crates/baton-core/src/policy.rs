@@ -40,6 +40,10 @@ pub struct Policy {
     pub subloop: Option<Subloop>,
     #[serde(default)]
     pub gates: Vec<Gate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<EvaluationRules>,
     pub escalation: Escalation,
 }
 
@@ -288,6 +292,8 @@ pub struct Orders {
     pub finish_check: String,
     /// Before the exact error, to an agent whose answer was refused.
     pub correction: String,
+    /// Before the words of a person who wants a design changed.
+    pub changes: String,
 }
 
 impl Default for Orders {
@@ -298,7 +304,9 @@ impl Default for Orders {
         let finish_review =
             "Judge the whole work against the goal. Your report is of iteration {iteration}.";
         let correction = "Your last answer broke the protocol and was refused. This is the exact error. Answer again, whole and corrected, and change nothing else.";
+        let changes = "The person did not approve the design and wants this changed:";
         Orders {
+            changes: changes.to_owned(),
             finish_review: finish_review.to_owned(),
             correction: correction.to_owned(),
             fixer: fixer.to_owned(),
@@ -350,6 +358,102 @@ impl Gate {
     }
 }
 
+/// Stands for the run's scenario in the paths of a policy.
+pub const SCENARIO: &str = "{scenario}";
+
+/// What a person must have agreed to before an agent may run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    /// Who may not run before.
+    pub before: AgentName,
+    /// To whom the person's wishes go.
+    pub changes_to: AgentName,
+    /// Their names in a handoff, and where they are from the project's root; `{scenario}` is the
+    /// run's. An answer holds for exactly their content.
+    pub files: IndexMap<String, String>,
+    #[serde(default)]
+    pub texts: ApprovalTexts,
+}
+
+/// The question, in the pack's language.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApprovalTexts {
+    pub title: String,
+    /// `{files}` are the files, with their sizes and digests.
+    pub text: String,
+    pub approve: String,
+    pub change: String,
+}
+
+impl Default for ApprovalTexts {
+    fn default() -> ApprovalTexts {
+        ApprovalTexts {
+            title: "Approve the design?".to_owned(),
+            text: "Nothing is executed before a person has approved exactly these files:\n{files}"
+                .to_owned(),
+            approve: "Approve them as they are".to_owned(),
+            change: "Change them; write what as a comment".to_owned(),
+        }
+    }
+}
+
+/// Samples that Baton runs itself to confirm a pass, and what follows from their figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EvaluationRules {
+    /// Whose pass they confirm.
+    pub of: AgentName,
+    /// Who gets the work when repairing it does not help.
+    pub back_to: AgentName,
+    /// Samples that must pass, percent of all.
+    #[serde(default = "EvaluationRules::success")]
+    pub success_percent: u32,
+    /// Back when critical problems touch more of the failed samples than this.
+    #[serde(default = "EvaluationRules::critical")]
+    pub critical_percent: u32,
+    /// Back when the last evaluations gained less than this, …
+    #[serde(default = "EvaluationRules::gain")]
+    pub gain_percent: u32,
+    /// … of which there were so many.
+    #[serde(default = "EvaluationRules::within")]
+    pub gain_within: u32,
+    /// Back when the same critical problem came so often.
+    #[serde(default = "EvaluationRules::same")]
+    pub same_critical: u32,
+    /// Back after more repairs of the tools (layer 2) than this.
+    #[serde(default = "EvaluationRules::layer2")]
+    pub layer2_most: u32,
+    /// And of the checkers (layer 3).
+    #[serde(default = "EvaluationRules::layer3")]
+    pub layer3_most: u32,
+}
+
+impl EvaluationRules {
+    fn success() -> u32 {
+        85
+    }
+    fn critical() -> u32 {
+        30
+    }
+    fn gain() -> u32 {
+        2
+    }
+    fn within() -> u32 {
+        5
+    }
+    fn same() -> u32 {
+        3
+    }
+    fn layer2() -> u32 {
+        5
+    }
+    fn layer3() -> u32 {
+        10
+    }
+}
+
 /// When the person is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -374,6 +478,7 @@ impl Policy {
         check.subloop(&policy);
         check.milestones(&policy.milestones);
         check.limits(&policy);
+        check.approval(&policy);
         if check.problems.is_empty() { Ok(policy) } else { Err(check.problems) }
     }
 
@@ -411,6 +516,14 @@ impl Policy {
         if let Some(subloop) = &self.subloop {
             out.push(("subloop.tester".to_owned(), &subloop.tester));
             out.push(("subloop.fixer".to_owned(), &subloop.fixer));
+        }
+        if let Some(approval) = &self.approval {
+            out.push(("approval.before".to_owned(), &approval.before));
+            out.push(("approval.changes_to".to_owned(), &approval.changes_to));
+        }
+        if let Some(evaluation) = &self.evaluation {
+            out.push(("evaluation.of".to_owned(), &evaluation.of));
+            out.push(("evaluation.back_to".to_owned(), &evaluation.back_to));
         }
         for (index, gate) in self.gates.iter().enumerate().filter(|(_, gate)| gate.on != FINISH) {
             out.push((format!("gates.{index}.on"), &gate.on));
@@ -551,6 +664,7 @@ impl Check<'_> {
         );
         let verifiers = policy.plan.verified_by.iter().enumerate();
         asked.extend(verifiers.map(|(index, agent)| (format!("plan.verified_by.{index}"), agent)));
+        asked.extend(policy.evaluation.iter().map(|own| ("evaluation.of".to_owned(), &own.of)));
         for (agent, needed) in &policy.routing.needs_pass {
             asked.extend(
                 needed.iter().map(|needed| (format!("routing.needs_pass.{agent}"), needed)),
@@ -626,6 +740,40 @@ impl Check<'_> {
             if gate.run.trim().is_empty() {
                 self.fail(&format!("gates.{index}.run"), "a command is needed".into());
             }
+        }
+    }
+
+    fn approval(&mut self, policy: &Policy) {
+        if let Some(approval) = &policy.approval {
+            if approval.files.is_empty() || approval.files.len() > 20 {
+                self.fail("approval.files", "1 to 20 files are needed".into());
+            }
+            for (name, file) in &approval.files {
+                let is_inside = !file.starts_with('/') && !file.split('/').any(|part| part == "..");
+                if !is_inside || file.trim().is_empty() {
+                    let message = format!("`{}` is no path of the project", text::shown(file, 80));
+                    self.fail(&format!("approval.files.{name}"), message);
+                }
+            }
+            for (name, text) in
+                [("title", &approval.texts.title), ("approve", &approval.texts.approve)]
+            {
+                if text.trim().is_empty() {
+                    self.fail(&format!("approval.texts.{name}"), "a text is needed".into());
+                }
+            }
+            if !approval.texts.text.contains("{files}") {
+                self.fail("approval.texts.text", "`{files}` is missing".into());
+            }
+        }
+        if let Some(rules) = &policy.evaluation {
+            self.range("evaluation.success_percent", rules.success_percent, 1, 100);
+            self.range("evaluation.critical_percent", rules.critical_percent, 0, 100);
+            self.range("evaluation.gain_percent", rules.gain_percent, 0, 100);
+            self.range("evaluation.gain_within", rules.gain_within, 2, 100);
+            self.range("evaluation.same_critical", rules.same_critical, 1, 100);
+            self.range("evaluation.layer2_most", rules.layer2_most, 0, 1_000);
+            self.range("evaluation.layer3_most", rules.layer3_most, 0, 1_000);
         }
     }
 

@@ -61,6 +61,8 @@ pub struct Material<'a> {
     pub global_context: Option<Injected>,
     pub plan: Option<Injected>,
     pub work_order: Option<Injected>,
+    /// What another agent handed over, and what of its files is worth reading.
+    pub handoff: Vec<Injected>,
     pub acceptance_scope: Option<Injected>,
     /// The newest first; several of one agent where earlier ones are wanted.
     pub reports: Vec<Filed>,
@@ -282,6 +284,9 @@ impl<'a> Draft<'a> {
                 scope,
                 "what the last look covers",
             ));
+        }
+        for file in &self.material.handoff {
+            self.sections.push(Section::file("handoff", file, "what another agent handed over"));
         }
         self.work_order();
         self.step_down(limit.0 * 4 / 5, Level::Summary, None);

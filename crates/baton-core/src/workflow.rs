@@ -3,13 +3,16 @@
 //!
 //! 1. MAIN is asked (`Decide`); its answer is judged and becomes `Decided`.
 //! 2. The agent works (`Work`); its report is judged and accepted.
-//! 3. A pass is confirmed by its gates (`Gates`).
+//! 3. A pass is confirmed by its gates (`Gates`), and where the policy says so by samples (`Evaluate`).
 //! 4. The sub-loop runs, if it is due (`Settle` → fixer → tester → …).
 //! 5. The entry goes to the history (`Record`), and the next iteration begins.
 //!
+//! Where a person must approve something before an agent works (`approval`), it is looked at first.
 //! FINISH takes the same way through FINISH_REVIEW, the gates and a second decision.
 
+mod approval;
 mod entry;
+mod evaluation;
 mod judge;
 mod limits;
 
@@ -20,16 +23,18 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::decision::{self, Moment, Next, Question};
 use crate::event::{
-    Asker, Decided, Event, ExitCondition, Limits, Record, ReportFacts, RunStarted, Spent,
-    StageEnded, StageId, StageResult, Stop, SubloopEnd,
+    Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunStarted,
+    Spent, StageEnded, StageId, StageResult, Stop, SubloopEnd,
 };
 use crate::id::{
     AgentName, Attempt, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, RunId, Timestamp,
 };
 use crate::pack::Pack;
-use crate::policy::{Gate, Outcome};
+use crate::policy::{Approval, Gate, Outcome};
 
+pub use approval::{APPROVE, Approvals, CHANGE, DesignAnswer};
 pub use entry::{goal_entry, work_order};
+pub use evaluation::{Returned, Verdict, verdict};
 pub use judge::{Judged, facts_of, judge_decision, judge_report, plan_hash};
 
 /// What a run goes by; it does not change while the run does.
@@ -87,6 +92,19 @@ pub struct State {
     pub attempt: Attempt,
     pub stopped: Option<Stop>,
     pub last_seq: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    #[serde(default)]
+    pub approvals: Approvals,
+    /// Of the design as it is.
+    #[serde(default)]
+    pub evaluations: Vec<Evaluation>,
+    /// Why the design is to be changed; holds until its agent has reported.
+    #[serde(default)]
+    pub returned: Option<Returned>,
+    /// Who must be next, and why: code decided it, or the person.
+    #[serde(default)]
+    pub must_next: Option<(AgentName, String)>,
 }
 
 /// Sums of a run.
@@ -153,6 +171,11 @@ pub enum Phase {
         index: usize,
         is_running: bool,
     },
+    /// Samples confirm a pass. `number`: of the evaluation, once it has begun.
+    Evaluate {
+        job: Job,
+        number: Option<u32>,
+    },
     /// A report stands; sub-loop or the end of the iteration.
     Settle {
         job: Job,
@@ -206,6 +229,9 @@ pub struct Current {
     pub subloop: Option<Sub>,
     pub subloop_end: Option<SubloopEnd>,
     pub gates: Vec<GateOutcome>,
+    /// What the samples said.
+    #[serde(default)]
+    pub evaluation: Option<String>,
     /// FINISH was asked for.
     pub is_finish: bool,
     /// The second decision, where FINISH does not stand or something else is next.
@@ -271,6 +297,16 @@ pub enum Do {
         index: usize,
         gate: Gate,
     },
+    /// Look at the files that a person must agree to.
+    LookAtFiles {
+        approval: Approval,
+    },
+    /// Begin to run samples; find the number of the evaluation.
+    StartEvaluation,
+    /// Run them, or those that are left.
+    Evaluate {
+        number: u32,
+    },
     /// Code knows what follows: write it down.
     Journal(Event),
     /// Wait for a person.
@@ -308,6 +344,11 @@ impl State {
             attempt: Attempt(1),
             stopped: None,
             last_seq: seq,
+            scenario: start.scenario.clone(),
+            approvals: Approvals::default(),
+            evaluations: Vec::new(),
+            returned: None,
+            must_next: None,
         }
     }
 
@@ -336,6 +377,9 @@ impl State {
                 if let Some(stop) = self.over_limit() {
                     return Do::Journal(Event::Stopped { why: stop });
                 }
+                if let Some(approval) = self.unseen(&job.agent, rules) {
+                    return Do::LookAtFiles { approval: approval.clone() };
+                }
                 let stage = self.stage(&job.agent, job.subloop);
                 let limit_seconds = match (job.subloop, rules.subloop()) {
                     (Some(_), Some(subloop)) => u64::from(subloop.timeout),
@@ -351,6 +395,7 @@ impl State {
                 Do::Recover { stage: stage.clone(), attempt: *attempt }
             }
             Phase::Gates { of, index, .. } => self.next_gate(of, *index, rules),
+            Phase::Evaluate { job, number } => self.next_evaluation(job, *number, rules),
             Phase::Settle { job } => Do::Journal(self.settled(job, rules, now)),
             Phase::Record => Do::Journal(self.recorded(rules, now)),
             Phase::Ask { question, by } => {
@@ -385,6 +430,17 @@ impl State {
                 output: "the policy changed while the run was away".to_owned(),
                 milliseconds: 0,
             }),
+        }
+    }
+
+    fn next_evaluation(&self, job: &Job, number: Option<u32>, rules: &Rules<'_>) -> Do {
+        if let Some(why) = self.over_budget() {
+            return Do::Journal(Event::Stopped { why });
+        }
+        match (self.unseen(&job.agent, rules), number) {
+            (Some(approval), _) => Do::LookAtFiles { approval: approval.clone() },
+            (None, None) => Do::StartEvaluation,
+            (None, Some(number)) => Do::Evaluate { number },
         }
     }
 
@@ -451,6 +507,8 @@ impl State {
             (phase, Event::Resumed { limits }) => {
                 self.stopped = None;
                 self.limits = *limits;
+                // Nobody knows what happened to the files in between.
+                self.approvals.is_seen = false;
                 Some(resumed(phase))
             }
             (_, Event::Abandoned) => Some(Phase::Ended),
@@ -461,7 +519,7 @@ impl State {
                 Some(phase)
             }
             (phase, Event::Adopted { .. }) => Some(phase),
-            (phase, event) => self.step(phase, event, record.seq, rules),
+            (phase, event) => self.step(phase, event, record, rules),
         };
         match next {
             Some(next) => {
@@ -477,8 +535,19 @@ impl State {
     }
 
     /// The transitions proper. `None`: this event cannot happen here.
-    fn step(&mut self, phase: Phase, event: &Event, seq: u64, rules: &Rules<'_>) -> Option<Phase> {
+    fn step(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        record: &Record,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        let seq = record.seq;
         match (phase, event) {
+            (Phase::Work { job }, Event::FilesSeen(seen)) => {
+                self.seen_before_work(job, seen, rules)
+            }
+            (phase @ Phase::Evaluate { .. }, event) => self.evaluating(phase, event, record, rules),
             (from @ (Phase::Decide { .. } | Phase::Work { .. }), Event::StageStarted(started)) => {
                 let is_mine =
                     started.attempt == self.attempt && started.stage == self.stage_of(&from)?;
@@ -503,28 +572,14 @@ impl State {
                 self.totals.tokens = self.totals.tokens.saturating_add(tokens);
                 self.totals.lost += 1;
                 self.attempt = Attempt(attempt.0.saturating_add(1));
+                self.approvals.is_seen = false;
                 is_mine.then_some(*from)
             }
             (phase @ (Phase::JudgeDecision { .. } | Phase::JudgeReport { .. }), event) => {
                 self.attempt = Attempt(1);
                 self.judged(phase, event, seq, rules)
             }
-            // Also of one that was running when its process died: it confirms, and may run again.
-            (Phase::Gates { of, index, .. }, Event::GateStarted { index: started, .. }) => {
-                (index == *started).then_some(Phase::Gates { of, index, is_running: true })
-            }
-            (
-                Phase::Gates { of, index, .. },
-                Event::GateEnded { index: ended, command, passed, output, milliseconds },
-            ) => {
-                let outcome = GateOutcome {
-                    command: command.clone(),
-                    passed: *passed,
-                    output: output.clone(),
-                };
-                self.totals.milliseconds += milliseconds;
-                if index == *ended { self.gate_ended(of, index, outcome, rules) } else { None }
-            }
+            (phase @ Phase::Gates { .. }, event) => self.gating(phase, event, rules),
             (Phase::Settle { job }, Event::SubloopEntered { reason }) => {
                 let fixer = &rules.subloop()?.fixer;
                 let is_due = job.subloop.is_none() && self.current.subloop.is_none();
@@ -557,8 +612,64 @@ impl State {
                 if asked_seq != *answered || !is_one {
                     return None;
                 }
-                Some(self.answered(question, by, option_id, comment))
+                let answer =
+                    Answer { question, option_id: option_id.clone(), comment: comment.clone() };
+                self.answered(answer, by, record.time, rules)
             }
+            _ => None,
+        }
+    }
+
+    /// While gates confirm a pass.
+    fn gating(&mut self, phase: Phase, event: &Event, rules: &Rules<'_>) -> Option<Phase> {
+        match (phase, event) {
+            // Also of one that was running when its process died: it confirms, and may run again.
+            (Phase::Gates { of, index, .. }, Event::GateStarted { index: started, .. }) => {
+                (index == *started).then_some(Phase::Gates { of, index, is_running: true })
+            }
+            (
+                Phase::Gates { of, index, .. },
+                Event::GateEnded { index: ended, command, passed, output, milliseconds },
+            ) => {
+                let outcome = GateOutcome {
+                    command: command.clone(),
+                    passed: *passed,
+                    output: output.clone(),
+                };
+                self.totals.milliseconds += milliseconds;
+                if index == *ended { self.gate_ended(of, index, outcome, rules) } else { None }
+            }
+            _ => None,
+        }
+    }
+
+    /// While samples confirm a pass.
+    fn evaluating(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        record: &Record,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        let Phase::Evaluate { job, number } = phase else { return None };
+        match event {
+            Event::FilesSeen(seen) => {
+                self.unseen(&job.agent, rules)?;
+                if !self.is_approved(seen) {
+                    let why =
+                        "the design is not the one that the person approved; it was changed since";
+                    return Some(self.not_evaluated(&job, why, rules));
+                }
+                self.approvals.is_seen = true;
+                Some(Phase::Evaluate { job, number })
+            }
+            Event::EvaluationStarted { number: new } if number.is_none() => {
+                Some(Phase::Evaluate { job, number: Some(*new) })
+            }
+            Event::Evaluated(evaluation) if number == Some(evaluation.number) => {
+                self.evaluated(&job, evaluation, record.time, rules)
+            }
+            Event::EvaluationRefused { why } => Some(self.not_evaluated(&job, why, rules)),
             _ => None,
         }
     }
@@ -626,6 +737,7 @@ impl State {
         rules: &Rules<'_>,
     ) -> Option<Phase> {
         self.count(&ended.spent);
+        self.approvals.is_seen = false;
         let is_main = matches!(from, Phase::Decide { .. });
         self.totals.main_calls += u32::from(is_main);
         if rules.writes(&ended.stage.name) {
@@ -765,12 +877,23 @@ impl State {
         self.newest.insert(facts.agent.clone(), (seq, facts.clone()));
         self.last_reporter = Some(facts.agent.clone());
         self.current.reports.push(facts.clone());
+        let has_done_it = matches!(facts.outcome, Some(Outcome::Pass) | None);
+        let is_due = self.must_next.as_ref().is_some_and(|(agent, _)| *agent == facts.agent);
+        if is_due && has_done_it {
+            self.must_next = None;
+            self.returned = None;
+            // What follows is another design.
+            self.evaluations.clear();
+        }
         let has_gates = !rules.gates(job.agent.as_str()).is_empty();
         if facts.outcome == Some(Outcome::Pass) && has_gates {
             let of = GatesOf::Report(job.clone());
             return Some(Phase::Gates { of, index: 0, is_running: false });
         }
-        Some(self.stands(job, rules))
+        Some(match facts.outcome {
+            Some(Outcome::Pass) => self.confirmed(job, rules),
+            _ => self.stands(job, rules),
+        })
     }
 
     /// A report that nothing can overturn any more.
@@ -826,7 +949,7 @@ impl State {
             GatesOf::Report(job) if passed => {
                 let is_last = index + 1 >= rules.gates(job.agent.as_str()).len();
                 Some(match is_last {
-                    true => self.stands(&job, rules),
+                    true => self.confirmed(&job, rules),
                     false => {
                         let of = GatesOf::Report(job);
                         Phase::Gates { of, index: index + 1, is_running: false }
@@ -834,41 +957,35 @@ impl State {
                 })
             }
             GatesOf::Report(job) => {
-                self.overturn(&job.agent, &outcome, rules);
+                // The command's output is its evidence.
+                self.overturn(&job.agent, &format!("the gate `{}` failed", outcome.command), rules);
                 Some(self.stands(&job, rules))
             }
         }
     }
 
-    /// A pass whose gate failed is a failure, with the command's output as its evidence.
-    fn overturn(&mut self, agent: &AgentName, outcome: &GateOutcome, rules: &Rules<'_>) {
-        self.totals.passes_overturned += 1;
-        let words = &rules.pack.policy.report_rules;
-        let Some((_, facts)) = self.newest.get_mut(agent) else { return };
-        judge::overturn(facts, &format!("the gate `{}` failed", outcome.command), words);
-        let overturned = facts.clone();
-        if let Some(last) = self.current.reports.iter_mut().rfind(|own| own.agent == *agent) {
-            *last = overturned;
-        }
-    }
-
-    fn answered(&mut self, question: Question, by: Asker, option_id: &str, comment: &str) -> Phase {
+    fn answered(
+        &mut self,
+        answer: Answer,
+        by: Asker,
+        time: Timestamp,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
         self.stuck.reset();
-        let answer =
-            Answer { question, option_id: option_id.to_owned(), comment: comment.to_owned() };
         match by {
             Asker::Main => {
                 self.current.answer = Some(answer);
-                Phase::Record
+                Some(Phase::Record)
             }
+            Asker::Approval => self.answered_approval(answer, time, rules),
             Asker::Escalation => {
-                if option_id == limits::STOP_OPTION {
+                if answer.option_id == limits::STOP_OPTION {
                     self.stopped = Some(Stop::Person("the person chose to stop".to_owned()));
                 }
                 self.finish_attempts = 0;
                 // MAIN decides anew, with the answer before it.
                 self.current.check = None;
-                self.resumed_work()
+                Some(self.resumed_work())
             }
         }
     }
@@ -939,6 +1056,7 @@ impl State {
             Phase::JudgeReport { .. } => "judge_report",
             Phase::Running { .. } => "running",
             Phase::Gates { .. } => "gates",
+            Phase::Evaluate { .. } => "evaluate",
             Phase::Settle { .. } => "settle",
             Phase::Record => "record",
             Phase::Ask { .. } => "ask",

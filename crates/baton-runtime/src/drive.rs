@@ -3,6 +3,7 @@
 //! resuming is this loop, started from disk.
 
 mod files;
+mod scenario;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ use crate::sandbox::Interrupt;
 use crate::snapshot::{self, Snapshots};
 use crate::store::{self, Disk};
 use crate::summaries::Mode;
+
+pub use scenario::{Ask, Evaluator, Refused};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -99,7 +102,7 @@ impl Control {
         self.park.store(true, Ordering::SeqCst);
     }
 
-    fn is_parked(&self) -> bool {
+    pub fn is_parked(&self) -> bool {
         self.park.load(Ordering::SeqCst) || self.interrupt.is_at_once()
     }
 }
@@ -133,6 +136,8 @@ pub struct Around<'a> {
     pub disk: Disk,
     pub clock: fn() -> Timestamp,
     pub watch: Box<dyn FnMut(Notice<'_>) + Send + 'a>,
+    /// Runs samples, where the pack asks for it.
+    pub evaluator: Option<&'a mut dyn Evaluator>,
     /// Of the model that gets a stage's prompt.
     pub context_window: &'a dyn Fn(&AgentName) -> Option<baton_core::id::Tokens>,
 }
@@ -279,6 +284,16 @@ fn fingerprints(board: &Board) -> std::collections::BTreeMap<String, String> {
 impl<'a> Drive<'a> {
     /// Begins a new run.
     pub fn start(around: Around<'a>, task: &str, limits: Limits) -> Result<Drive<'a>, Error> {
+        Drive::start_on(around, task, None, limits)
+    }
+
+    /// The same, on a scenario.
+    pub fn start_on(
+        around: Around<'a>,
+        task: &str,
+        scenario: Option<&str>,
+        limits: Limits,
+    ) -> Result<Drive<'a>, Error> {
         let board = around.board;
         let runs = journal::runs(&board.root)
             .map_err(|source| load::Error::Io { path: board.root.join("journal"), source })?;
@@ -307,6 +322,7 @@ impl<'a> Drive<'a> {
             first_iteration: gatherer.next_iteration().max(files::iteration_after(board, &runs)?),
             limits,
             newest: files::newest_facts(board),
+            scenario: scenario.map(str::to_owned),
             entry: HistoryText::new(workflow::goal_entry(task, (around.clock)())),
         };
         let mut journal = Journal::create(&journal_folder(board, &name), around.disk.clone())?;
@@ -468,7 +484,8 @@ impl<'a> Drive<'a> {
         let (option_id, comment) = (option.to_owned(), comment.to_owned());
         let answer = Answer { question, option_id: option_id.clone(), comment: comment.clone() };
         let entry = match by {
-            baton_core::event::Asker::Main => None,
+            // These stand in the entry of the iteration.
+            baton_core::event::Asker::Main | baton_core::event::Asker::Approval => None,
             baton_core::event::Asker::Escalation => {
                 Some(HistoryText::new(self.state.answer_entry(&answer, (self.around.clock)())))
             }
@@ -490,8 +507,14 @@ impl<'a> Drive<'a> {
             self.fenced()?;
             let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
             let next = self.state.next(&rules, (self.around.clock)());
-            let starts_a_stage =
-                matches!(next, Do::AskMain { .. } | Do::RunAgent { .. } | Do::RunGate { .. });
+            let starts_a_stage = matches!(
+                next,
+                Do::AskMain { .. }
+                    | Do::RunAgent { .. }
+                    | Do::RunGate { .. }
+                    | Do::StartEvaluation
+                    | Do::Evaluate { .. }
+            );
             if starts_a_stage && self.around.control.is_parked() {
                 return Ok(End::Parked);
             }
@@ -529,6 +552,9 @@ impl<'a> Drive<'a> {
                 }
                 Do::Recover { stage, attempt } => self.recover(stage, attempt)?,
                 Do::RunGate { index, gate } => self.gate(index, &gate)?,
+                Do::LookAtFiles { approval } => self.look_at_files(&approval)?,
+                Do::StartEvaluation => self.start_evaluation()?,
+                Do::Evaluate { number } => self.evaluate(number)?,
                 Do::Journal(event) => self.commit(event)?,
                 Do::Wait { .. } => return Ok(End::Waiting),
                 Do::Halt => {
@@ -575,7 +601,11 @@ impl<'a> Drive<'a> {
         if !adopted.is_empty() {
             self.commit(Event::Adopted { files: adopted })?;
         }
-        let prompt = match self.prompt(&stage, who, error) {
+        let handoff = match who {
+            For::Agent(agent) => self.handoffs(agent)?,
+            For::Main | For::Subloop(_) | For::FinishCheck => Vec::new(),
+        };
+        let prompt = match self.prompt(&stage, who, error, handoff) {
             Ok(prompt) => prompt,
             Err(gather::Error::Load(error)) => return Err(error.into()),
             Err(error) => {
@@ -704,6 +734,7 @@ impl<'a> Drive<'a> {
         stage: &StageId,
         who: &For,
         correction: Option<String>,
+        handoff: Vec<baton_core::prompt::Injected>,
     ) -> Result<Prompt, gather::Error> {
         let facts = self.finish_facts();
         let wanted = Wanted {
@@ -713,6 +744,7 @@ impl<'a> Drive<'a> {
             context_window: (self.around.context_window)(&stage.name),
             facts: &facts,
             correction,
+            handoff,
             seen: Some(&self.guard),
         };
         self.gatherer.prompt_for(self.around.board, &wanted)

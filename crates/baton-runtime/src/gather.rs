@@ -58,6 +58,7 @@ pub struct Wanted<'a> {
     pub context_window: Option<Tokens>,
     pub facts: &'a FinishFacts,
     pub correction: Option<String>,
+    pub handoff: Vec<Injected>,
     /// Who has just looked at the live files: what it saw is not read again.
     pub seen: Option<&'a Guard>,
 }
@@ -136,6 +137,7 @@ impl Gatherer {
             context_window,
             facts,
             correction: None,
+            handoff: Vec::new(),
             seen: None,
         };
         self.prompt_for(board, &wanted)
@@ -166,6 +168,7 @@ impl Gatherer {
             plan: files.injected(PLAN_FILE)?,
             work_order: work_order.map_or(Ok(None), |path| files.injected(&path))?,
             acceptance_scope: files.injected("memory/acceptance_scope.json")?,
+            handoff: ask.handoff.clone(),
             reports,
             correction: ask.correction.clone(),
         };

@@ -182,7 +182,7 @@ fn disk_problems(read: &Read, ground: &Ground) -> Vec<Problem> {
 #[derive(Debug)]
 pub struct Made {
     pub fitted: Fitted,
-    /// The iteration's folder.
+    /// What the paths of its files are counted from.
     folder: PathBuf,
     ground: Ground,
 }
@@ -225,13 +225,47 @@ pub fn make(
     }
 }
 
+/// Makes the package of an approved design. Nothing is written.
+pub fn make_design(
+    root: &Path,
+    requirement: &str,
+    artifacts: package::Artifacts,
+    iterations: Vec<package::Extra>,
+    now: Timestamp,
+) -> Result<Made, Error> {
+    let ground = Ground::open(root)?;
+    let invalid = |problems| Error::Invalid { problems, text: None };
+    let fitted = make::design(requirement, artifacts, iterations, now)
+        .map_err(|problem| invalid(vec![problem]))?;
+    let is_ours = |field: &str| field.ends_with("_path") && !field.contains('.');
+    let wrong = folder::check(&fitted.package, &ground, None).into_iter();
+    let wrong: Vec<Problem> =
+        wrong.filter(|(field, _)| !is_ours(field)).map(|(_, problem)| problem).collect();
+    let folder = ground.root.path().to_owned();
+    match wrong.is_empty() {
+        true => Ok(Made { fitted, folder, ground }),
+        false => Err(invalid(package::bounded(wrong))),
+    }
+}
+
 impl Made {
+    fn base(&self) -> Base {
+        match self.fitted.package {
+            Package::InitToExecute(_) => Base::Root,
+            Package::ExecuteToInit(_) => Base::Output,
+        }
+    }
+
     /// Writes the files that the package names, then the package: it never names what is not there.
     pub fn write(&self, file: &Path) -> Result<Vec<PathBuf>, Error> {
+        self.write_by(&store::Disk::default(), file)
+    }
+
+    pub fn write_by(&self, disk: &store::Disk, file: &Path) -> Result<Vec<PathBuf>, Error> {
         let mut written = Vec::new();
         for (path, text) in &self.fitted.files {
             let parent = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
-            if self.ground.look(Base::Output, parent) == Found::Outside {
+            if self.ground.look(self.base(), parent) == Found::Outside {
                 let message =
                     format!("`{parent}`: a link leads out of the folder; nothing was written");
                 let problems = vec![Problem::new("path-outside", message)];
@@ -239,12 +273,12 @@ impl Made {
             }
             let whole = self.folder.join(path);
             if let Some(folder) = whole.parent() {
-                store::Disk::default().make_folder(folder)?;
+                disk.make_folder(folder)?;
             }
-            store::Disk::default().write_here(&whole, text.as_bytes())?;
+            disk.write_here(&whole, text.as_bytes())?;
             written.push(whole);
         }
-        store::Disk::default().write_here(file, self.fitted.package.text().as_bytes())?;
+        disk.write_here(file, self.fitted.package.text().as_bytes())?;
         written.push(file.to_owned());
         Ok(written)
     }

@@ -356,6 +356,7 @@ fn nothing_started() -> baton_core::event::RunStarted {
         first_iteration: baton_core::id::Iteration(1),
         limits: baton_core::event::Limits::of(0, 0),
         newest: Vec::new(),
+        scenario: None,
         entry: baton_core::event::HistoryText::new(String::new()),
     }
 }

@@ -289,6 +289,7 @@ impl<'a> Session<'a> {
             disk: Disk::default(),
             clock: drive::now,
             watch,
+            evaluator: None,
             context_window: self.windows.as_ref(),
         }
     }

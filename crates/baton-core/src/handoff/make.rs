@@ -11,8 +11,8 @@ use super::PROBLEMS_REPORT;
 use super::budget::{self, Fitted};
 use super::folder::safe_path;
 use super::package::{
-    ExecuteToInit, Extra, FailedSample, IterationSummary, MOST_SUGGESTIONS, Priority, ToInit,
-    Version, bounded,
+    Artifacts, ExecuteToInit, Extra, FailedSample, InitToExecute, IterationSummary,
+    MOST_SUGGESTIONS, Package, Priority, ToExecute, ToInit, Version, bounded,
 };
 use crate::id::Timestamp;
 use crate::problem::Problem;
@@ -275,6 +275,32 @@ impl Failure {
             extra: Extra::new(),
         }
     }
+}
+
+/// What a design hands on: what was asked for, where its files are, and what its person said of it.
+pub fn design(
+    requirement: &str,
+    artifacts: Artifacts,
+    iterations: Vec<Extra>,
+    now: Timestamp,
+) -> Result<Fitted, Problem> {
+    let package = InitToExecute {
+        version: Version::V2,
+        handoff_type: ToExecute::InitToExecute,
+        timestamp: now.to_string(),
+        metadata: Extra::new(),
+        user_requirement: requirement.to_owned(),
+        user_requirement_path: None,
+        design_artifacts: artifacts,
+        design_rationale: None,
+        design_rationale_path: None,
+        design_iterations: Some(iterations).filter(|all| !all.is_empty()),
+        design_iterations_path: None,
+        known_constraints: None,
+        known_constraints_path: None,
+        extra: Extra::new(),
+    };
+    budget::fitted(Package::InitToExecute(package), &|_| 0)
 }
 
 /// An id names files: it is one part of a path.

@@ -17,6 +17,8 @@ use crate::text;
 
 /// Fields that nobody of us knows, in their order.
 pub type Extra = IndexMap<String, Value>;
+/// The files of a design: names to paths from the root.
+pub type Artifacts = IndexMap<String, String>;
 
 pub const VERSION: &str = "2.0";
 pub const INIT_TO_EXECUTE: &str = "init_to_execute";
@@ -93,7 +95,7 @@ pub struct InitToExecute {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_requirement_path: Option<String>,
     /// unified_scenario_design_path, business_rules_path, format_specifications_path: from the root.
-    pub design_artifacts: IndexMap<String, String>,
+    pub design_artifacts: Artifacts,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub design_rationale: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

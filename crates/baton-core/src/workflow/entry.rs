@@ -82,6 +82,7 @@ impl State {
             let how = if gate.passed { "passed" } else { "failed" };
             lines.push(("gate", format!("{how}: {}", gate.command)));
         }
+        lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
         lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
         lines.extend(self.finish_line());
         lines.extend(decision.and_then(|decision| decision.note).map(|note| ("note", note)));
@@ -195,7 +196,11 @@ pub fn work_order(state: &State, rules: &Rules<'_>, agent: &AgentName, plan: &st
         return format!("iteration: {iteration}\n\n{}\n", fill(&orders.finish_review));
     }
     let Some(decision) = state.decision(rules) else { return format!("iteration: {iteration}\n") };
-    let mut out = format!("iteration: {iteration}\n\n");
+    let mut out = format!("iteration: {iteration}\n");
+    if let Some(scenario) = &state.scenario {
+        out.push_str(&format!("scenario: {scenario}\n"));
+    }
+    out.push('\n');
     match &decision.task {
         Some(task) => out.push_str(task.trim_end()),
         None => {
@@ -213,6 +218,9 @@ pub fn work_order(state: &State, rules: &Rules<'_>, agent: &AgentName, plan: &st
                 }
             }
         }
+    }
+    if let Some(wishes) = state.wishes(agent, rules) {
+        out.push_str(&format!("\n\n{}\n{}", orders.changes, wishes.trim_end()));
     }
     out.push('\n');
     out

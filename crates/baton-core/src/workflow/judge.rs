@@ -43,6 +43,9 @@ pub fn judge_decision(
     {
         return refused(&[problem]);
     }
+    if let Some(problem) = not_due(state, &decision.next) {
+        return refused(&[problem]);
+    }
     let applied = match planned(state, rules, &decision, plan) {
         Ok(applied) => applied,
         Err(problems) => return refused(&problems),
@@ -65,6 +68,15 @@ pub fn judge_decision(
         open,
     };
     Judged { event: Event::Decided(Box::new(decided)), plan: new.filter(|new| new != plan) }
+}
+
+/// Where code or the person said who is next, nobody else is.
+fn not_due(state: &State, next: &Next) -> Option<Problem> {
+    let (due, why) = state.must_next.as_ref()?;
+    let is_due = matches!(next, Next::User(_)) || matches!(next, Next::Agent(own) if own == due);
+    let message = format!("`{}` may not be next: {}", next.word(), text::cut(why, 500));
+    let expected = format!("one of {}", list(&[due.as_str(), crate::id::USER]));
+    (!is_due).then(|| Problem::new("routing-due", message).found(next.word()).expected(expected))
 }
 
 /// The plan after a decision; `None` where it changes nothing.

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read the sources and the packs from disk")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod approvals;
 mod common;
 mod decision_cases;
 mod documents;
@@ -26,5 +27,5 @@ mod turns;
 mod windows;
 mod workflows;
 
-const PACKS: [&str; 3] = ["tdd", "novel", "analysis"];
+const PACKS: [&str; 4] = ["tdd", "novel", "analysis", "scenario"];
 const LANGUAGES: [&str; 2] = ["en", "zh"];

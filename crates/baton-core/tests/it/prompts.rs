@@ -56,6 +56,7 @@ fn material<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
             "memory/acceptance_scope.json",
             r#"{"criteria":[{"id":"A1"},{"id":"A2"}],"note":"both"}"#,
         ),
+        handoff: Vec::new(),
         reports: vec![
             filed(pack, "TEST", 7, &example(pack, "TEST", 1)),
             filed(pack, "DEV", 6, &example(pack, "DEV", 0)),
@@ -158,6 +159,7 @@ fn empty<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
         plan: None,
         work_order: None,
         acceptance_scope: None,
+        handoff: Vec::new(),
         reports: Vec::new(),
         correction: None,
     }

@@ -1771,8 +1771,10 @@ fn every_verdict_of_every_pack_is_read() {
         words.extend(verdict.map(|verdict| verdict.word));
     }
     for (board, rules) in RULES.iter() {
+        // A pack without cases of its own has the words of one that has them.
+        let known = if board.0 == "scenario" { ("tdd", board.1) } else { *board };
         let allowed = rules.verdict_allowed.iter().cloned().collect();
-        assert_eq!(read[board], allowed, "{board:?}");
+        assert_eq!(read[&known], allowed, "{board:?}");
     }
 }
 

@@ -22,11 +22,11 @@ fn agent(name: &str) -> AgentName {
 }
 
 /// A run that is driven by hand: every event it takes is what a driver would have journaled.
-struct Run<'a> {
-    state: State,
+pub(crate) struct Run<'a> {
+    pub(crate) state: State,
     rules: Rules<'a>,
     plan: String,
-    seen: Vec<Event>,
+    pub(crate) seen: Vec<Event>,
 }
 
 fn limits() -> Limits {
@@ -44,6 +44,7 @@ fn start(limits: Limits) -> RunStarted {
         first_iteration: Iteration(1),
         limits,
         newest: Vec::new(),
+        scenario: None,
         entry: HistoryText::new(goal_entry("Make it safe", NOW)),
     }
 }
@@ -51,12 +52,12 @@ fn start(limits: Limits) -> RunStarted {
 const PLAN: &str = "## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n";
 
 impl<'a> Run<'a> {
-    fn new(pack: &'a Pack, config: &'a Config) -> Run<'a> {
+    pub(crate) fn new(pack: &'a Pack, config: &'a Config) -> Run<'a> {
         let state = State::new(&start(limits()), 1);
         Run { state, rules: Rules { pack, config }, plan: PLAN.to_owned(), seen: Vec::new() }
     }
 
-    fn take(&mut self, event: Event) {
+    pub(crate) fn take(&mut self, event: Event) {
         let record = Record { seq: self.state.last_seq + 1, time: NOW, event: event.clone() };
         if let Err(misfit) = self.state.apply(&record, &self.rules) {
             panic!("{misfit}");
@@ -64,12 +65,12 @@ impl<'a> Run<'a> {
         self.seen.push(event);
     }
 
-    fn next(&self) -> Do {
+    pub(crate) fn next(&self) -> Do {
         self.state.next(&self.rules, NOW)
     }
 
     /// Everything that code does by itself.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             match self.next() {
                 Do::Journal(event) => self.take(event),
@@ -90,7 +91,7 @@ impl<'a> Run<'a> {
     }
 
     /// The stage that is due answers this.
-    fn answer(&mut self, result: StageResult) {
+    pub(crate) fn answer(&mut self, result: StageResult) {
         let (stage, attempt) = match self.next() {
             Do::AskMain { stage, attempt, .. } | Do::RunAgent { stage, attempt, .. } => {
                 (stage, attempt)
@@ -113,18 +114,18 @@ impl<'a> Run<'a> {
         self.settle();
     }
 
-    fn says(&mut self, text: &str) {
+    pub(crate) fn says(&mut self, text: &str) {
         self.answer(StageResult::Answer(text.to_owned()));
     }
 
-    fn decides(&mut self, next: &str, plan: &str) {
+    pub(crate) fn decides(&mut self, next: &str, plan: &str) {
         let plan = if plan.is_empty() { "null".to_owned() } else { format!("{plan:?}") };
         self.says(&format!(
             r#"{{"next_agent":"{next}","reason":"because","dev_plan":{plan},"finish_review_override":null,"task":"do it"}}"#
         ));
     }
 
-    fn reports(&mut self, verdict: &str, blockers: &str) {
+    pub(crate) fn reports(&mut self, verdict: &str, blockers: &str) {
         let iteration = self.state.iteration;
         self.says(&format!(
             "iteration: {iteration}\nverdict: {verdict}\nblockers: {blockers}\ncoverage: 91%\nM1-T1\n"
@@ -141,7 +142,7 @@ impl<'a> Run<'a> {
         self.settle();
     }
 
-    fn due(&self) -> String {
+    pub(crate) fn due(&self) -> String {
         match self.next() {
             Do::AskMain { stage, error, .. } => {
                 format!("{}{}", stage.name, if error.is_some() { " again" } else { "" })
@@ -162,7 +163,7 @@ impl<'a> Run<'a> {
     }
 
     /// The entries written so far.
-    fn history(&self) -> String {
+    pub(crate) fn history(&self) -> String {
         let entries = self.seen.iter().filter_map(|event| match event {
             Event::IterationEnded { entry } | Event::Finished { entry } => {
                 Some(entry.text.as_str())

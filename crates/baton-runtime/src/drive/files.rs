@@ -141,6 +141,12 @@ impl Drive<'_> {
             Event::GateEnded { passed: false, command, output, .. } => {
                 self.overturned(command, output)
             }
+            Event::Evaluated(evaluation) => self.overturned_by(evaluation),
+            Event::EvaluationRefused { why } => {
+                let why =
+                    format!("the evaluation was refused: {}", baton_core::text::cut(why, 1_000));
+                self.overturned_evaluation(&why, "")
+            }
             Event::SubloopEntered { reason } => {
                 self.lock_subloop()?;
                 self.subloop_state(1, reason)
@@ -164,6 +170,8 @@ impl Drive<'_> {
             | Event::DecisionRefused { .. }
             | Event::GateStarted { .. }
             | Event::GateEnded { .. }
+            | Event::FilesSeen(_)
+            | Event::EvaluationStarted { .. }
             | Event::Adopted { .. }
             | Event::Abandoned
             | Event::Stopped { .. } => Ok(()),
@@ -229,6 +237,12 @@ impl Drive<'_> {
         };
         let why = format!("the gate `{command}` failed");
         let text = self.overturned_text(&job, &why, output);
+        self.write(&report_name(&job), text.as_bytes())
+    }
+
+    pub(super) fn overturned_evaluation(&mut self, why: &str, output: &str) -> Result<(), Error> {
+        let Phase::Evaluate { job, .. } = self.state.phase.clone() else { return Ok(()) };
+        let text = self.overturned_text(&job, why, output);
         self.write(&report_name(&job), text.as_bytes())
     }
 

@@ -260,6 +260,7 @@ pub(crate) fn with<T>(
             }
             _ => {}
         }),
+        evaluator: None,
         context_window: &|_| None,
     };
     let begun = match drive::last_run(&board)? {

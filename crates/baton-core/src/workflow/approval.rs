@@ -1,0 +1,145 @@
+//! What a person must have agreed to before an agent runs. An answer holds for the content that the
+//! files had when the question was asked: they are looked at before the agent begins, and once more
+//! before what it made is evaluated.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Job, Phase, Rules, State};
+use crate::decision::{Choice, Question};
+use crate::event::{Asker, FilesSeen};
+use crate::id::{AgentName, Timestamp};
+use crate::policy::{Approval, SCENARIO};
+use crate::text;
+
+/// The option that agrees.
+pub const APPROVE: &str = "approve";
+/// The option that sends the files back, with a comment.
+pub const CHANGE: &str = "change";
+/// Of a person's wishes a run remembers so many.
+const MOST_CHANGES: usize = 50;
+
+/// What the run knows of its person's word.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Approvals {
+    /// The content that was approved, and when.
+    pub approved: Option<(String, Timestamp)>,
+    /// The files are what was approved; holds until the next stage ends.
+    pub is_seen: bool,
+    /// Who waits for the answer, and for which content it will hold.
+    pub pending: Option<(Job, String)>,
+    /// Every answer so far, the newest last.
+    pub answers: Vec<DesignAnswer>,
+}
+
+/// One round of the question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DesignAnswer {
+    pub iteration: u32,
+    pub time: Timestamp,
+    pub choice: String,
+    pub comment: String,
+}
+
+impl Approval {
+    /// The files of a scenario, by name.
+    pub fn files_of(&self, scenario: &str) -> IndexMap<String, String> {
+        let files = self.files.iter();
+        files.map(|(name, file)| (name.clone(), file.replace(SCENARIO, scenario))).collect()
+    }
+
+    fn question(&self, seen: &FilesSeen) -> Question {
+        let files: Vec<String> = (seen.files.iter())
+            .map(|file| format!("- {} ({} bytes, {})", file.path, file.bytes, short(&file.digest)))
+            .collect();
+        let option = |id: &str, description: &str| Choice {
+            option_id: id.to_owned(),
+            description: description.to_owned(),
+        };
+        Question {
+            title: self.texts.title.clone(),
+            text: self.texts.text.replace("{files}", &files.join("\n")),
+            options: vec![option(APPROVE, &self.texts.approve), option(CHANGE, &self.texts.change)],
+            recommended_option_id: None,
+        }
+    }
+}
+
+fn short(digest: &str) -> &str {
+    &digest[..digest.floor_char_boundary(12)]
+}
+
+impl State {
+    /// Whether the files must be looked at before this work.
+    pub(super) fn unseen<'a>(&self, agent: &AgentName, rules: &Rules<'a>) -> Option<&'a Approval> {
+        let approval = rules.pack.policy.approval.as_ref();
+        approval.filter(|own| own.before == *agent && !self.approvals.is_seen)
+    }
+
+    /// Somebody looked at the files before work.
+    pub(super) fn seen_before_work(
+        &mut self,
+        job: Job,
+        seen: &FilesSeen,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        let approval = self.unseen(&job.agent, rules)?;
+        if !seen.missing.is_empty() {
+            let missing = text::cut(&seen.missing.join(", "), 500).into_owned();
+            let why = format!("may not run before a person approved the design: {missing}");
+            self.current.failure = Some(format!("{}: {why}", job.agent));
+            self.must_next = Some((approval.changes_to.clone(), why));
+            return Some(Phase::Record);
+        }
+        if self.is_approved(seen) {
+            self.approvals.is_seen = true;
+            return Some(Phase::Work { job });
+        }
+        self.approvals.pending = Some((job, seen.digest.clone()));
+        Some(Phase::Ask { question: approval.question(seen), by: Asker::Approval })
+    }
+
+    /// Whether exactly this was approved.
+    pub(super) fn is_approved(&self, seen: &FilesSeen) -> bool {
+        let approved = self.approvals.approved.as_ref();
+        seen.missing.is_empty() && approved.is_some_and(|(digest, _)| *digest == seen.digest)
+    }
+
+    pub(super) fn answered_approval(
+        &mut self,
+        answer: Answer,
+        time: Timestamp,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        let approval = rules.pack.policy.approval.as_ref()?;
+        let (job, digest) = self.approvals.pending.take()?;
+        let said = DesignAnswer {
+            iteration: self.iteration.0,
+            time,
+            choice: answer.option_id.clone(),
+            comment: text::cut(&answer.comment, 2_000).into_owned(),
+        };
+        self.approvals.answers.push(said);
+        let over = self.approvals.answers.len().saturating_sub(MOST_CHANGES);
+        self.approvals.answers.drain(..over);
+        let is_approved = answer.option_id == APPROVE;
+        if is_approved {
+            self.approvals.approved = Some((digest, time));
+        } else {
+            let why = "the person wants the design changed".to_owned();
+            self.must_next = Some((approval.changes_to.clone(), why));
+        }
+        self.current.answer = Some(answer);
+        // Approved or not, what is there now is looked at again before anything runs.
+        Some(if is_approved { Phase::Work { job } } else { Phase::Record })
+    }
+
+    /// What the person wants changed, as long as nobody has answered it.
+    pub fn wishes(&self, agent: &AgentName, rules: &Rules<'_>) -> Option<&str> {
+        let approval = rules.pack.policy.approval.as_ref()?;
+        let last = self.approvals.answers.last().filter(|own| own.choice == CHANGE)?;
+        let is_due = self.must_next.as_ref().is_some_and(|(own, _)| own == agent);
+        (approval.changes_to == *agent && is_due).then_some(last.comment.as_str())
+    }
+}

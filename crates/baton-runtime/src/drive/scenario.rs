@@ -1,0 +1,257 @@
+//! What a run does where its pack designs and evaluates: it looks at what a person must approve,
+//! hands packages from one agent to the other, and has samples run.
+
+use std::path::Path;
+
+use baton_core::event::{Evaluation, Event, FilesSeen, SeenFile, Stop};
+use baton_core::handoff::package::Extra;
+use baton_core::id::{AgentName, Tokens};
+use baton_core::policy::Approval;
+use baton_core::prompt::Injected;
+use baton_core::workflow::{DesignAnswer, Verdict, verdict};
+use serde_json::json;
+
+use super::{Control, Drive, Error, Notice};
+use crate::beneath::Root;
+use crate::{handoff, load, store};
+
+/// A design is a text that people read.
+const MOST_BYTES: u64 = 4 << 20;
+/// What an agent is given of the files of a package; it may read more by itself.
+const READING: Tokens = Tokens(40_000);
+
+/// Who runs the samples of a scenario.
+pub trait Evaluator {
+    /// The number that the next evaluation gets.
+    fn next_number(&self, scenario: &str) -> Result<u32, Refused>;
+
+    /// Runs what is left of the evaluation with this number; one that is finished is only read.
+    fn evaluate(
+        &mut self,
+        ask: &Ask<'_>,
+        say: &mut dyn FnMut(String),
+    ) -> Result<Evaluation, Refused>;
+}
+
+/// Which samples, and how far they may go.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    pub scenario: &'a str,
+    pub number: u32,
+    pub disk: &'a store::Disk,
+    pub seconds: u64,
+    pub tokens: Option<u64>,
+    /// A person's wish to stop.
+    pub control: &'a Control,
+}
+
+/// Why there are no figures.
+#[derive(Debug)]
+pub enum Refused {
+    /// What was made cannot be run: its agent has to mend it.
+    Wrong(String),
+    /// A person has to change something, then the run goes on here.
+    Unusable(String),
+    /// A budget is used up.
+    Limit(String),
+    /// Somebody asked to stop; what is finished stays.
+    Stopped,
+    Store(store::Error),
+}
+
+impl Drive<'_> {
+    fn scenario(&self) -> String {
+        self.state.scenario.clone().unwrap_or_default()
+    }
+
+    pub(super) fn look_at_files(&mut self, approval: &Approval) -> Result<(), Error> {
+        let root = Root::open(&self.around.project, &[])
+            .map_err(|source| load::Error::Io { path: self.around.project.clone(), source })?;
+        let mut seen = FilesSeen { digest: String::new(), files: Vec::new(), missing: Vec::new() };
+        let mut whole = blake3::Hasher::new();
+        for path in approval.files_of(&self.scenario()).into_values() {
+            let opened = root.read(&path).map_err(|error| error.to_string());
+            let bytes = opened.and_then(|opened| {
+                load::opened(opened.file, Path::new(&path), MOST_BYTES)
+                    .map_err(|error| error.to_string())
+            });
+            match bytes {
+                Ok(bytes) if bytes.is_empty() => seen.missing.push(format!("{path}: it is empty")),
+                Ok(bytes) => {
+                    let digest = load::digest(&bytes);
+                    whole.update(format!("{path}\0{digest}\0").as_bytes());
+                    seen.files.push(SeenFile { path, bytes: bytes.len() as u64, digest });
+                }
+                Err(why) => seen.missing.push(why),
+            }
+        }
+        seen.digest = whole.finalize().to_hex().to_string();
+        self.commit(Event::FilesSeen(Box::new(seen)))
+    }
+
+    pub(super) fn start_evaluation(&mut self) -> Result<(), Error> {
+        let scenario = self.scenario();
+        let number = match &self.around.evaluator {
+            Some(evaluator) => evaluator.next_number(&scenario),
+            None => Err(nobody()),
+        };
+        match number {
+            Ok(number) => self.commit(Event::EvaluationStarted { number }),
+            Err(refused) => self.not_evaluated(refused),
+        }
+    }
+
+    pub(super) fn evaluate(&mut self, number: u32) -> Result<(), Error> {
+        let scenario = self.scenario();
+        let control = self.around.control.clone();
+        let (disk, seconds) = (self.around.disk.clone(), self.state.seconds_left());
+        let ask = Ask {
+            scenario: &scenario,
+            number,
+            disk: &disk,
+            seconds,
+            tokens: self.state.tokens_left(),
+            control: &control,
+        };
+        let watch = &mut self.around.watch;
+        let result = match self.around.evaluator.as_deref_mut() {
+            Some(evaluator) => evaluator.evaluate(&ask, &mut |said| watch(Notice::Said(said))),
+            None => Err(nobody()),
+        };
+        match result {
+            Ok(evaluation) => self.commit(Event::Evaluated(Box::new(evaluation))),
+            Err(refused) => self.not_evaluated(refused),
+        }
+    }
+
+    fn not_evaluated(&mut self, refused: Refused) -> Result<(), Error> {
+        match refused {
+            Refused::Wrong(why) => self.commit(Event::EvaluationRefused { why }),
+            Refused::Unusable(why) => self.commit(Event::Stopped { why: Stop::Executor(why) }),
+            Refused::Limit(why) => self.commit(Event::Stopped { why: Stop::Limit(why) }),
+            // The loop sees that it is to park.
+            Refused::Stopped => Ok(()),
+            Refused::Store(error) => Err(error.into()),
+        }
+    }
+
+    /// The published report of a pass that the samples did not confirm.
+    pub(super) fn overturned_by(&mut self, evaluation: &Evaluation) -> Result<(), Error> {
+        let Some(rules) = self.around.board.pack.policy.evaluation.clone() else { return Ok(()) };
+        let mut all = self.state.evaluations.clone();
+        all.push(evaluation.clone());
+        match verdict(&all, &rules) {
+            Verdict::Success => Ok(()),
+            Verdict::Again | Verdict::Back(_) => {
+                let problems: Vec<String> = (evaluation.problems.iter())
+                    .map(|own| {
+                        format!("{}: {} ({} samples)", own.problem_id, own.title, own.affected)
+                    })
+                    .collect();
+                let why = format!(
+                    "evaluation {}: {}, {}% wanted",
+                    evaluation.number,
+                    evaluation.line(),
+                    rules.success_percent
+                );
+                self.overturned_evaluation(&why, &problems.join("\n"))
+            }
+        }
+    }
+
+    /// What other agents hand to this one, as files that are written and as it is told.
+    pub(super) fn handoffs(&mut self, agent: &AgentName) -> Result<Vec<Injected>, Error> {
+        let policy = &self.around.board.pack.policy;
+        let approval = policy.approval.clone().filter(|own| own.before == *agent);
+        let evaluation = policy.evaluation.clone().filter(|own| own.back_to == *agent);
+        let mut handed = Vec::new();
+        if let Some(approval) = approval {
+            handed.push(self.design_package(&approval)?);
+        }
+        if evaluation.is_some() && self.state.returned.is_some() {
+            handed.extend(self.returned_package()?);
+        }
+        Ok(handed.into_iter().flatten().collect())
+    }
+
+    /// The approved design, for who executes it.
+    fn design_package(&mut self, approval: &Approval) -> Result<Option<Injected>, Error> {
+        let Some((_, time)) = self.state.approvals.approved.clone() else { return Ok(None) };
+        let scenario = self.scenario();
+        let answers = self.state.approvals.answers.iter().map(design_iteration).collect();
+        let made = handoff::make_design(
+            &self.around.project,
+            &self.state.task,
+            approval.files_of(&scenario),
+            answers,
+            time,
+        );
+        let path = format!("scenarios/{scenario}/init_to_execute.json");
+        match self.write_package(made, &path)? {
+            Some(text) => Ok(Some(Injected { path, text })),
+            None => Ok(None),
+        }
+    }
+
+    /// What the last evaluation found, for who designed it: the package, and the reading of its files.
+    fn returned_package(&mut self) -> Result<Vec<Option<Injected>>, Error> {
+        let (Some(last), Some(returned)) =
+            (self.state.evaluations.last().cloned(), self.state.returned.clone())
+        else {
+            return Ok(Vec::new());
+        };
+        let folder = self.around.project.join(&last.folder);
+        let made = handoff::make(&folder, &self.around.project, Some(&returned.why), returned.time);
+        let path = format!("{}/execute_to_init.json", last.folder);
+        let Some(text) = self.write_package(made, &path)? else { return Ok(Vec::new()) };
+        let package = Injected { path: path.clone(), text };
+        let limit = self.around.board.config.context.prompt_limit.agent;
+        let checked = handoff::check(&self.around.project.join(&path), &self.around.project);
+        let reading = checked.ok().map(|checked| {
+            let budget = Tokens(READING.0.min(limit / 2));
+            Injected {
+                path: format!("{} (read for you)", last.folder),
+                text: checked.reading(budget).text(),
+            }
+        });
+        Ok(vec![Some(package), reading])
+    }
+
+    /// `None`: it could not be made, and that was said. The agent can still read the files.
+    fn write_package(
+        &mut self,
+        made: Result<handoff::Made, handoff::Error>,
+        path: &str,
+    ) -> Result<Option<String>, Error> {
+        let written = made.and_then(|made| {
+            made.write_by(&self.around.disk, &self.around.project.join(path))?;
+            Ok(made.fitted.package.text())
+        });
+        match written {
+            Ok(text) => Ok(Some(text)),
+            Err(handoff::Error::Store(error)) => Err(error.into()),
+            Err(error) => {
+                let said = format!("no package is handed over ({path}): {error}");
+                (self.around.watch)(Notice::Said(said));
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn nobody() -> Refused {
+    let why = "nothing says which model plays the target of the samples";
+    Refused::Unusable(why.to_owned())
+}
+
+fn design_iteration(answer: &DesignAnswer) -> Extra {
+    [
+        ("iteration", json!(answer.iteration)),
+        ("time", json!(answer.time.to_string())),
+        ("choice", json!(answer.choice)),
+        ("comment", json!(answer.comment)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}
