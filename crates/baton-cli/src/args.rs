@@ -469,9 +469,9 @@ pub(crate) struct RunArgs {
     /// Its language
     #[arg(long, value_name = "LANG")]
     pub(crate) lang: Option<String>,
-    /// Begin without asking anything
-    #[arg(long)]
-    pub(crate) yes: bool,
+    /// What the run works on, where the pack knows scenarios: a folder's name in `scenarios/`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scenario: Option<String>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
     #[command(flatten)]
@@ -572,6 +572,10 @@ pub(crate) struct HowArgs {
     /// Confine nothing that stages and gates start
     #[arg(long)]
     pub(crate) no_sandbox: bool,
+    /// Take the recommended option where an agent asks. It approves no design, unless your own
+    /// configuration says `[approval] by_yes = true`
+    #[arg(long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) provider: ProviderArgs,
 }

@@ -2,136 +2,46 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 
+mod team;
+
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-struct Place {
-    folder: TempDir,
-}
-
-/// Plays the team: `play/<iteration>-<STAGE>[-<subloop>]` is the answer, or a script for it.
-const AGENT: &str = r#"
-cat > prompt-of-$BATON_STAGE.txt
-mv prompt-of-$BATON_STAGE.txt ../prompts/$BATON_ITERATION-$BATON_STAGE-$BATON_ATTEMPT.txt
-name=../play/$BATON_ITERATION-$BATON_STAGE${BATON_SUBLOOP:+-$BATON_SUBLOOP}
-echo "$name attempt $BATON_ATTEMPT" >> ../calls
-[ -f "$name.sh" ] && . "$name.sh"
-cat "$name"
-"#;
-
-fn decision(next: &str, plan: &str) -> String {
-    format!(
-        r#"{{"next_agent":"{next}","reason":"M1-T1 is next","dev_plan":{plan},"finish_review_override":null,"task":"M1-T1"}}"#
-    )
-}
-
-fn report(iteration: u32, verdict: &str, blockers: &str) -> String {
-    format!("iteration: {iteration}\nverdict: {verdict}\nblockers: {blockers}\n\nM1-T1\n")
-}
+use team::{Place, decision, report};
 
 const PLAN: &str =
     r###"{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"}"###;
 
-impl Place {
-    /// A project with a blackboard, and a script that passes, reviews and finishes.
-    fn new() -> Place {
-        let place = Place { folder: TempDir::new().unwrap() };
-        for folder in ["project/src", "play", "prompts", "home/.config/baton"] {
-            fs::create_dir_all(place.path(folder)).unwrap();
-        }
-        place.write("project/src/lib.rs", "fn add() {}\n");
-        place.write("agent.sh", AGENT);
-        place.write(
-            "home/.config/baton/baton.toml",
-            "[executors.script]\ncommand = [\"sh\", \"../agent.sh\"]\n",
-        );
-        assert!(place.run(&["init"]).status.success());
-        let policy = "project/.baton/memory/verification_policy.json";
-        let text = place.read(policy).replace("\"min_coverage\": 80", "\"min_coverage\": 0");
-        place.write(policy, text);
-        place.play("1-MAIN", &decision("DEV", PLAN));
-        place.play("1-DEV", &report(1, "PASS", "none"));
-        place.write("play/1-DEV.sh", "echo '// safe' >> src/lib.rs\n");
-        place.play("2-MAIN", &decision("REVIEW", "null"));
-        place.play("2-REVIEW", &report(2, "PASS", "none"));
-        place.play("3-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
-        place.play("3-FINISH_REVIEW", &report(3, "PASS", "none"));
-        place.play("3-FINISH_CHECK", &decision("FINISH", "null"));
-        place
-    }
+/// A run that passes, reviews and finishes.
+fn tdd() -> Place {
+    let place = Place::with("tdd");
+    let policy = "project/.baton/memory/verification_policy.json";
+    let text = place.read(policy).replace("\"min_coverage\": 80", "\"min_coverage\": 0");
+    place.write(policy, text);
+    place.play("1-MAIN", &decision("DEV", PLAN));
+    place.play("1-DEV", &report(1, "PASS", "none"));
+    place.write("play/1-DEV.sh", "echo '// safe' >> src/lib.rs\n");
+    place.play("2-MAIN", &decision("REVIEW", "null"));
+    place.play("2-REVIEW", &report(2, "PASS", "none"));
+    place.play("3-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
+    place.play("3-FINISH_REVIEW", &report(3, "PASS", "none"));
+    place.play("3-FINISH_CHECK", &decision("FINISH", "null"));
+    place
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
+fn begin_with(place: &Place, args: &[&str]) -> Child {
+    place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
 
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    fn play(&self, name: &str, answer: &str) {
-        self.write(&format!("play/{name}"), answer);
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args(args).current_dir(self.path("project")).stdin(Stdio::null());
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if ["BATON_", "ANTHROPIC_", "OPENAI_", "XDG_"].iter().any(|own| text.starts_with(own)) {
-                command.env_remove(name);
-            }
-        }
-        command.env("HOME", self.path("home"));
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    /// Runs and expects this exit code; what was said.
-    fn expect(&self, args: &[&str], code: i32) -> String {
-        let output = self.run(args);
-        let said = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        said
-    }
-
-    fn begin(&self) -> Child {
-        self.begin_with(&RUN)
-    }
-
-    fn begin_with(&self, args: &[&str]) -> Child {
-        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
-    fn calls(&self) -> Vec<String> {
-        self.read("calls").lines().map(|line| line.replace("../play/", "")).collect()
-    }
-
-    fn history(&self) -> String {
-        self.read("project/.baton/memory/project_history.md")
-    }
-
-    fn wait_for(&self, what: &str, is_there: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !is_there() {
-            assert!(start.elapsed() < Duration::from_secs(20), "{what} did not come");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_there() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not come");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -142,7 +52,7 @@ const RESUME: [&str; 3] = ["resume", "--executor", "script"];
 
 #[test]
 fn a_whole_run_and_what_can_be_seen_of_it() {
-    let place = Place::new();
+    let place = tdd();
     let said = place.expect(&RUN, 0);
     assert!(said.contains("finished\nfiles changed: src/lib.rs\n"), "{said}");
     assert!(
@@ -188,7 +98,7 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
 
 #[test]
 fn a_question_parks_the_run_until_it_is_answered() {
-    let place = Place::new();
+    let place = tdd();
     place.play("2-MAIN", r#"{"next_agent":"USER","reason":"which?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":"a"}}"#);
     place.play("3-MAIN", &decision("REVIEW", "null"));
     place.play("3-REVIEW", &report(3, "PASS", "none"));
@@ -223,7 +133,7 @@ fn a_question_parks_the_run_until_it_is_answered() {
 
 #[test]
 fn a_broken_protocol_stops_with_exit_3_and_resume_goes_on_once_it_is_mended() {
-    let place = Place::new();
+    let place = tdd();
     place.play("1-DEV", "iteration: 1\nverdict: GREAT\nblockers: none\n");
     let said = place.expect(&RUN, 3);
     assert!(said.contains("verdict `GREAT` is not allowed"), "{said}");
@@ -240,7 +150,7 @@ fn a_broken_protocol_stops_with_exit_3_and_resume_goes_on_once_it_is_mended() {
     place.play("1-DEV", &report(1, "PASS", "none"));
     place.expect(&RESUME, 0);
     // MAIN, too.
-    let place = Place::new();
+    let place = tdd();
     place.play("1-MAIN", "Sure, here it is: {}");
     assert!(place.expect(&RUN, 3).contains("text stands before the JSON"));
     place.play("1-MAIN", &decision("DEV", PLAN));
@@ -249,7 +159,7 @@ fn a_broken_protocol_stops_with_exit_3_and_resume_goes_on_once_it_is_mended() {
 
 #[test]
 fn an_agent_that_touches_the_blackboard_is_stopped_and_its_change_undone() {
-    let place = Place::new();
+    let place = tdd();
     for (script, name) in [
         ("echo done >> .baton/memory/dev_plan.md", "memory/dev_plan.md"),
         ("rm .baton/baton.toml", "baton.toml"),
@@ -259,7 +169,7 @@ fn an_agent_that_touches_the_blackboard_is_stopped_and_its_change_undone() {
             "memory/prompts/subagent_prompt_main.md",
         ),
     ] {
-        let place = Place::new();
+        let place = tdd();
         let before = place.read("project/.baton/memory/prompts/subagent_prompt_main.md");
         place.write("play/1-DEV.sh", script);
         let said = place.expect(&UNCONFINED, 3);
@@ -288,7 +198,7 @@ fn an_agent_that_touches_the_blackboard_is_stopped_and_its_change_undone() {
 
 #[test]
 fn an_agent_finds_the_blackboard_read_only_and_leaves_nobody_behind() {
-    let place = Place::new();
+    let place = tdd();
     place.write(
         "play/1-DEV.sh",
         "for file in .baton/memory/dev_plan.md .baton/journal/run-0001/000001.log .baton/new .baton/state/run.lock; do
@@ -313,13 +223,13 @@ echo '// safe' >> src/lib.rs\n",
 
 #[test]
 fn killed_in_the_middle_of_an_agent_the_project_goes_back_and_the_next_attempt_begins() {
-    let place = Place::new();
+    let place = tdd();
     place.write(
         "play/1-DEV.sh",
         "if [ $BATON_ATTEMPT = 1 ]; then echo half > src/half.rs; echo broken > src/lib.rs; touch ../reached; sleep 30; fi\necho '// safe' >> src/lib.rs\n",
     );
-    let mut child = place.begin();
-    place.wait_for("the agent", || place.path("reached").exists());
+    let mut child = begin_with(&place, &RUN);
+    wait_for("the agent", || place.path("reached").exists());
     let held = place.expect(&RESUME, 5);
     assert!(held.contains("held by another process: process "), "{held}");
     child.kill().unwrap();
@@ -335,10 +245,10 @@ fn killed_in_the_middle_of_an_agent_the_project_goes_back_and_the_next_attempt_b
 
 #[test]
 fn ctrl_c_once_parks_behind_the_stage_and_twice_leaves_now() {
-    let place = Place::new();
+    let place = tdd();
     place.write("play/1-DEV.sh", "touch ../reached; sleep 1\n");
-    let child = place.begin();
-    place.wait_for("the agent", || place.path("reached").exists());
+    let child = begin_with(&place, &RUN);
+    wait_for("the agent", || place.path("reached").exists());
     let interrupt = |child: &Child| {
         let pid = child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
@@ -352,10 +262,10 @@ fn ctrl_c_once_parks_behind_the_stage_and_twice_leaves_now() {
     );
     place.expect(&RESUME, 0);
 
-    let place = Place::new();
+    let place = tdd();
     place.write("play/1-DEV.sh", "[ $BATON_ATTEMPT = 1 ] && { touch ../reached; sleep 30; }\n");
-    let child = place.begin();
-    place.wait_for("the agent", || place.path("reached").exists());
+    let child = begin_with(&place, &RUN);
+    wait_for("the agent", || place.path("reached").exists());
     let start = Instant::now();
     interrupt(&child);
     std::thread::sleep(Duration::from_millis(200));
@@ -368,7 +278,7 @@ fn ctrl_c_once_parks_behind_the_stage_and_twice_leaves_now() {
 
 #[test]
 fn commands_of_a_project_run_only_after_a_person_agreed_to_them() {
-    let place = Place::new();
+    let place = tdd();
     let policy = "project/.baton/memory/verification_policy.json";
     let gate = |command: &str| {
         let text = place.read(policy);
@@ -394,7 +304,7 @@ fn commands_of_a_project_run_only_after_a_person_agreed_to_them() {
 
 #[test]
 fn a_gate_that_fails_overturns_finish_whatever_main_says() {
-    let place = Place::new();
+    let place = tdd();
     let policy = "project/.baton/memory/verification_policy.json";
     let text = place.read(policy).replace("\"gates\": []", "\"gates\": [{\"on\": \"FINISH\", \"run\": \"test -f ../ready || { echo not ready; exit 7; }\"}]");
     place.write(policy, text);
@@ -411,7 +321,7 @@ fn a_gate_that_fails_overturns_finish_whatever_main_says() {
 
 #[test]
 fn what_is_missing_is_said_before_anything_begins() {
-    let place = Place::new();
+    let place = tdd();
     assert!(
         place
             .expect(&["run", "x", "--executor", "nobody"], 2)
@@ -456,7 +366,7 @@ fn what_is_missing_is_said_before_anything_begins() {
 
 #[test]
 fn a_run_can_be_given_up_and_another_begun() {
-    let place = Place::new();
+    let place = tdd();
     place.write("play/1-DEV.sh", "exit 1\n");
     place.write("play/2-MAIN.sh", "exit 1\n");
     place.expect(&RUN, 1);
@@ -479,7 +389,7 @@ fn play_again(place: &Place, first: u32) {
 
 #[test]
 fn rules_that_change_after_a_run_do_not_stand_in_the_way_of_the_next() {
-    let place = Place::new();
+    let place = tdd();
     place.expect(&RUN, 0);
     let policy = "project/.baton/memory/verification_policy.json";
     let text = place.read(policy);
@@ -515,7 +425,7 @@ fn an_agent_cannot_make_baton_write_or_remove_what_is_not_the_blackboards() {
         "ln -s ../../../../precious/file .baton/reports/archive/1_dev_a1.md; ln -s ../../../../precious/file .baton/reports/archive/2_review_a1.md",
         "mkdir .baton/reports/report_review.md",
     ] {
-        let place = Place::new();
+        let place = tdd();
         fs::create_dir(place.path("precious")).unwrap();
         place.write("precious/file", "mine\n");
         place.write("precious/current_task.md", "mine too\n");
@@ -538,7 +448,7 @@ fn an_agent_cannot_make_baton_write_or_remove_what_is_not_the_blackboards() {
 
 #[test]
 fn who_may_only_look_leaves_the_project_as_it_was() {
-    let place = Place::new();
+    let place = tdd();
     place.write("play/3-FINISH_CHECK.sh", "echo broken > src/lib.rs\n");
     place.write("play/2-REVIEW.sh", "echo scratch > notes.txt\n");
     let said = place.expect(&RUN, 0);
@@ -549,7 +459,7 @@ fn who_may_only_look_leaves_the_project_as_it_was() {
 
 #[test]
 fn a_pass_does_not_outlive_a_later_run_of_the_same_agent() {
-    let place = Place::new();
+    let place = tdd();
     place.play("1-MAIN", &decision("TEST", PLAN));
     place.play("1-TEST", &report(1, "PASS", "none"));
     place.play("2-MAIN", &decision("TEST", "\"set M1-T1 evidence: again\""));
@@ -563,13 +473,13 @@ fn a_pass_does_not_outlive_a_later_run_of_the_same_agent() {
 #[test]
 fn what_a_killed_run_left_alive_is_ended_before_it_goes_on() {
     let half = |args: &[&str]| {
-        let place = Place::new();
+        let place = tdd();
         place.write(
             "play/1-DEV.sh",
             "[ $BATON_ATTEMPT = 1 ] && { (sleep 2; echo late >> src/lib.rs) & touch ../reached; sleep 30; }\n",
         );
-        let mut child = place.begin_with(args);
-        place.wait_for("the agent", || place.path("reached").exists());
+        let mut child = begin_with(&place, args);
+        wait_for("the agent", || place.path("reached").exists());
         child.kill().unwrap();
         child.wait().unwrap();
         place
@@ -593,7 +503,7 @@ fn what_a_killed_run_left_alive_is_ended_before_it_goes_on() {
 
 #[test]
 fn a_runs_own_budget_goes_before_the_configuration_when_it_is_resumed() {
-    let place = Place::new();
+    let place = tdd();
     place.play("2-MAIN", "nonsense");
     let args =
         ["run", "x", "--executor", "script", "--max-iterations", "7", "--budget-minutes", "5"];
@@ -614,7 +524,7 @@ fn a_runs_own_budget_goes_before_the_configuration_when_it_is_resumed() {
 
 #[test]
 fn a_refused_report_is_never_written_over() {
-    let place = Place::new();
+    let place = tdd();
     place.play("1-DEV", "iteration: 1\nverdict: GREAT\nblockers: none\n");
     place.expect(&RUN, 3);
     place.play("1-DEV", "iteration: 1\nverdict: FINE\nblockers: none\n");
@@ -637,7 +547,7 @@ fn a_refused_report_is_never_written_over() {
 
 #[test]
 fn a_program_that_is_gone_stops_the_run_and_is_not_taken_for_a_failing_agent() {
-    let place = Place::new();
+    let place = tdd();
     place.write("home/.config/baton/baton.toml", "[executors.script]\ncommand = [\"sh\", \"../agent.sh\"]\n[executors.gone]\ncommand = [\"/no/such/program\"]\n[agents.DEV]\nexecutor = \"gone\"\n");
     let said = place.expect(&RUN, 1);
     assert!(said.contains("stopped: DEV, iteration 1: cannot start `/no/such/program`"), "{said}");
@@ -646,7 +556,7 @@ fn a_program_that_is_gone_stops_the_run_and_is_not_taken_for_a_failing_agent() {
 
 #[test]
 fn events_come_as_json_lines_for_programs() {
-    let place = Place::new();
+    let place = tdd();
     let output = place.run(&["run", "Make add() safe", "--executor", "script", "--json"]);
     let out = String::from_utf8(output.stdout).unwrap();
     let events: Vec<serde_json::Value> = out
@@ -662,7 +572,7 @@ fn events_come_as_json_lines_for_programs() {
 
 #[test]
 fn the_demo_runs_a_whole_job_without_key_or_network() {
-    let place = Place::new();
+    let place = tdd();
     let start = Instant::now();
     let folder = place.path("demo");
     // Cargo must find its home: the demo is for machines that have it.
@@ -720,13 +630,13 @@ fn edits_since_an_interrupted_stage_are_asked_about_and_never_lost() {
     for (choice, expected) in
         [("keep", "by hand\n// safe\n"), ("discard", "fn add() {}\n// safe\n")]
     {
-        let place = Place::new();
+        let place = tdd();
         place.write(
             "play/1-DEV.sh",
             "[ $BATON_ATTEMPT = 1 ] && { echo half > src/lib.rs; touch ../reached; sleep 30; }\necho '// safe' >> src/lib.rs\n",
         );
-        let mut child = place.begin();
-        place.wait_for("the agent", || place.path("reached").exists());
+        let mut child = begin_with(&place, &RUN);
+        wait_for("the agent", || place.path("reached").exists());
         child.kill().unwrap();
         child.wait().unwrap();
         // A person, some time later.
@@ -750,7 +660,7 @@ fn edits_since_an_interrupted_stage_are_asked_about_and_never_lost() {
 
 #[test]
 fn a_snapshot_is_brought_back_by_its_name_alone() {
-    let place = Place::new();
+    let place = tdd();
     place.expect(&RUN, 0);
     for wrong in ["../../etc", "zz", ""] {
         let said =
@@ -763,7 +673,7 @@ fn a_snapshot_is_brought_back_by_its_name_alone() {
 
 #[test]
 fn a_sub_loop_shows_its_state_and_its_lock_while_it_runs_and_leaves_its_lines() {
-    let place = Place::new();
+    let place = tdd();
     place.play("1-MAIN", &decision("TEST", PLAN));
     place.play("1-TEST", &report(1, "FAIL", "[impl] overflow in add()"));
     place.play("1-DEV-1", &report(1, "PASS", "none"));
@@ -796,7 +706,7 @@ fn a_sub_loop_shows_its_state_and_its_lock_while_it_runs_and_leaves_its_lines() 
 
 #[test]
 fn a_dirty_work_tree_is_said_and_nothing_of_its_git_configuration_runs() {
-    let place = Place::new();
+    let place = tdd();
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
         command.args(args).current_dir(place.path("project")).env("HOME", place.path("home"));
@@ -822,7 +732,7 @@ fn a_dirty_work_tree_is_said_and_nothing_of_its_git_configuration_runs() {
 
 #[test]
 fn a_stage_that_would_exceed_its_own_budget_does_not_start() {
-    let place = Place::new();
+    let place = tdd();
     let mut args = RUN.to_vec();
     args.extend(["--stage-tokens", "50"]);
     let said = place.expect(&args, 4);

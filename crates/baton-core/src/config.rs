@@ -40,10 +40,22 @@ pub struct Config {
     pub models: IndexMap<String, ModelConfig>,
     /// Only in the user's own file: a project must not loosen what confines its agents.
     pub agent: AgentSettings,
+    /// Only in the user's own file, and in no variable: it is the person's word.
+    pub approval: ApprovalSettings,
 }
 
 /// Sections that a project's own file may not have.
-pub const USER_ONLY: [&str; 3] = ["provider", "models", "agent"];
+pub const USER_ONLY: [&str; 4] = ["provider", "models", "agent", APPROVAL];
+/// The section that no variable may set either.
+pub const APPROVAL: &str = "approval";
+
+/// What a person says of designs beforehand.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApprovalSettings {
+    /// Whether `--yes` approves a design that nobody has read.
+    pub by_yes: bool,
+}
 
 /// How the built-in agent works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -32,7 +32,7 @@ use crate::id::{
 use crate::pack::Pack;
 use crate::policy::{Approval, Gate, Outcome};
 
-pub use approval::{APPROVE, Approvals, CHANGE, DesignAnswer};
+pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer};
 pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
 pub use judge::{Judged, facts_of, judge_decision, judge_report, plan_hash};
@@ -656,9 +656,7 @@ impl State {
             Event::FilesSeen(seen) => {
                 self.unseen(&job.agent, rules)?;
                 if !self.is_approved(seen) {
-                    let why =
-                        "the design is not the one that the person approved; it was changed since";
-                    return Some(self.not_evaluated(&job, why, rules));
+                    return Some(self.not_evaluated(&job, approval::CHANGED, rules));
                 }
                 self.approvals.is_seen = true;
                 Some(Phase::Evaluate { job, number })

@@ -323,7 +323,7 @@ impl<'a> Drive<'a> {
             limits,
             newest: files::newest_facts(board),
             scenario: scenario.map(str::to_owned),
-            entry: HistoryText::new(workflow::goal_entry(task, (around.clock)())),
+            entry: HistoryText::new(workflow::goal_entry(&goal(task, scenario), (around.clock)())),
         };
         let mut journal = Journal::create(&journal_folder(board, &name), around.disk.clone())?;
         let event = Event::RunStarted(Box::new(start.clone()));
@@ -879,6 +879,12 @@ impl<'a> Drive<'a> {
         }
         Ok(self.guard.own(name)?)
     }
+}
+
+/// The task as the history shows it.
+fn goal(task: &str, scenario: Option<&str>) -> String {
+    let folder = scenario.map(|name| format!("\n\nscenario: {name} (scenarios/{name}/)"));
+    format!("{task}{}", folder.unwrap_or_default())
 }
 
 fn gatherer(board: &Board) -> Result<Gatherer, Error> {

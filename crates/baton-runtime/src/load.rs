@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use baton_core::config::{Config, Limits, USER_ONLY};
+use baton_core::config::{APPROVAL, Config, Limits, USER_ONLY};
 use baton_core::document::Document;
 use baton_core::pack::Files;
 use baton_core::problem::{Problem, nearest};
@@ -376,7 +376,7 @@ fn variables(
     layers: &mut Vec<Document>,
 ) -> Result<Vec<Problem>, Problem> {
     let mut keys = BTreeMap::new();
-    for path in config_paths() {
+    for path in config_paths().into_iter().filter(|path| !path.starts_with(APPROVAL)) {
         keys.insert(format!("BATON_{}", path.to_uppercase().replace('.', "_")), path);
     }
     let known: Vec<&str> = keys.keys().map(String::as_str).chain(OTHER_VARIABLES).collect();

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_core::config::{AgentConfig, Config};
 use baton_core::decision::Question;
-use baton_core::event::{Limits, Stop};
+use baton_core::event::{Asker, Limits, Stop};
 use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
 use baton_core::profile::Profile;
 use baton_core::turn::Room;
-use baton_core::workflow::{Phase, State};
+use baton_core::workflow::{APPROVE, Phase, State};
 use baton_runtime::agent::Mind;
 use baton_runtime::board::{Board, NewBoard};
-use baton_runtime::drive::{self, Around, Control, Drive, Edits, End, Notice};
+use baton_runtime::drive::{self, Around, Control, Drive, Edits, End, Evaluator, Notice};
 use baton_runtime::executor::{self, Agent, Builtin, Executor, Executors, PRESETS, Plain};
 use baton_runtime::lock::{self, Lock};
 use baton_runtime::model::cassette::Tape;
@@ -43,7 +43,8 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let executors = executors(place, &config, &args.how)?;
     let board = board_for(place, args)?;
     let limits = limits(&board.config, &args.budget, None);
-    let mut session = Session::with(place, &board, executors, !args.how.no_sandbox)?;
+    let scenario = scenario(&board, args.scenario.as_deref())?;
+    let mut session = Session::with(place, &board, executors, &args.how)?;
     // The repository may be younger than the blackboard.
     let _ = git::exclude(&board.root);
     if let Some(dirty) = git::dirty(&drive::project_of(&board.root), &place.environment) {
@@ -51,7 +52,40 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
             "the work tree has {dirty} changes that are not committed; they are part of the snapshots, and `baton diff` does not show them"
         ));
     }
-    session.go(|around| Drive::start(around, &task, limits))
+    session.go(|around| Drive::start_on(around, &task, scenario.as_deref(), limits))
+}
+
+/// The scenario that a run works on: the one that is named, or the only one there is.
+fn scenario(board: &Board, named: Option<&str>) -> Result<Option<String>, Failure> {
+    let policy = &board.pack.policy;
+    if policy.approval.is_none() && policy.evaluation.is_none() {
+        let pack = &board.pack.manifest.name;
+        return match named {
+            Some(_) => Err(Failure::new(USAGE, format!("the pack {pack} knows no scenarios"))
+                .hint("`baton pack use scenario` switches to one that does")),
+            None => Ok(None),
+        };
+    }
+    if let Some(name) = named {
+        let is_part = name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+        if !is_part || name.is_empty() || name.len() > 100 {
+            let shown = baton_core::text::shown(name, 60);
+            return Err(Failure::new(USAGE, format!("`{shown}` is no name of a scenario"))
+                .hint("letters, digits, `_` and `-`, as in leave_application"));
+        }
+        return Ok(Some(name.to_owned()));
+    }
+    let folder = drive::project_of(&board.root).join("scenarios");
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    match (names.pop(), names.is_empty()) {
+        (Some(only), true) => Ok(Some(only)),
+        _ => Err(Failure::new(USAGE, "which scenario is it?")
+            .hint("`--scenario NAME`: its files are in scenarios/NAME/, or will be")),
+    }
 }
 
 pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
@@ -229,20 +263,23 @@ pub(super) struct Session<'a> {
     /// A question stands at the terminal, and nothing else goes on.
     asking: Arc<AtomicBool>,
     pub(super) confined: bool,
+    /// Questions are answered by what they recommend.
+    pub(super) yes: bool,
+    pub(super) evaluator: Option<Box<dyn Evaluator>>,
     progress: Progress,
     windows: Windows,
 }
 
 impl<'a> Session<'a> {
     fn open(place: &'a Place, board: &'a Board, how: &HowArgs) -> Result<Session<'a>, Failure> {
-        Session::with(place, board, executors(place, &board.config, how)?, !how.no_sandbox)
+        Session::with(place, board, executors(place, &board.config, how)?, how)
     }
 
     fn with(
         place: &'a Place,
         board: &'a Board,
         executors: Executors,
-        confined: bool,
+        how: &HowArgs,
     ) -> Result<Session<'a>, Failure> {
         if !trust::is_trusted(board, &place.environment)? {
             let commands = trust::commands(board)?;
@@ -255,7 +292,8 @@ impl<'a> Session<'a> {
         }
         let mut session = Session::idle(place, board);
         session.executors = executors;
-        session.confined = confined;
+        session.confined = !how.no_sandbox;
+        session.yes = how.yes;
         session.windows = windows(place, board);
         session.signals()?;
         Ok(session)
@@ -271,6 +309,8 @@ impl<'a> Session<'a> {
             control: Control::default(),
             asking: Arc::default(),
             confined: true,
+            yes: false,
+            evaluator: None,
             progress: Progress::new(place.json, agents),
             windows: Box::new(|_| None),
         }
@@ -289,7 +329,7 @@ impl<'a> Session<'a> {
             disk: Disk::default(),
             clock: drive::now,
             watch,
-            evaluator: None,
+            evaluator: self.evaluator.as_mut().map(|own| &mut **own as &mut dyn Evaluator),
             context_window: self.windows.as_ref(),
         }
     }
@@ -309,13 +349,18 @@ impl<'a> Session<'a> {
         begin: impl FnOnce(Around<'_>) -> Result<Drive<'_>, drive::Error>,
     ) -> Outcome {
         let (is_asked, asking) = (is_asked(self.place), self.asking.clone());
+        let (yes, may_approve) = (self.yes, self.board.config.approval.by_yes);
         let mut drive = begin(self.around()).map_err(failed)?;
         loop {
             let end = drive.run().map_err(failed)?;
-            let question = match (&end, &drive.state().phase) {
-                (End::Waiting, Phase::Waiting { question, .. }) => question.clone(),
+            let (question, by) = match (&end, &drive.state().phase) {
+                (End::Waiting, Phase::Waiting { question, by, .. }) => (question.clone(), *by),
                 _ => return Ok(ended(&end, drive.state())),
             };
+            if yes && let Some(option) = by_yes(&question, by, may_approve) {
+                drive.answer(&option, "answered by --yes").map_err(failed)?;
+                continue;
+            }
             asking.store(true, Ordering::SeqCst);
             let answer = is_asked.then(|| ask(&question)).flatten();
             asking.store(false, Ordering::SeqCst);
@@ -324,6 +369,15 @@ impl<'a> Session<'a> {
                 None => return Ok(ended(&end, drive.state())),
             }
         }
+    }
+}
+
+/// What `--yes` answers. A design it approves only by the person's own word.
+fn by_yes(question: &Question, by: Asker, may_approve: bool) -> Option<String> {
+    match by {
+        Asker::Main => question.recommended_option_id.clone(),
+        Asker::Escalation => None,
+        Asker::Approval => may_approve.then(|| APPROVE.to_owned()),
     }
 }
 

@@ -16,6 +16,9 @@ use crate::text;
 pub const APPROVE: &str = "approve";
 /// The option that sends the files back, with a comment.
 pub const CHANGE: &str = "change";
+/// Why nothing is evaluated.
+pub const CHANGED: &str =
+    "the design is not the one that the person approved; it was changed since";
 /// Of a person's wishes a run remembers so many.
 const MOST_CHANGES: usize = 50;
 
@@ -101,7 +104,7 @@ impl State {
     }
 
     /// Whether exactly this was approved.
-    pub(super) fn is_approved(&self, seen: &FilesSeen) -> bool {
+    pub fn is_approved(&self, seen: &FilesSeen) -> bool {
         let approved = self.approvals.approved.as_ref();
         seen.missing.is_empty() && approved.is_some_and(|(digest, _)| *digest == seen.digest)
     }

@@ -8,7 +8,9 @@ use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
 use baton_core::policy::Subloop;
 use baton_core::prompt::Prompt;
 use baton_core::report::{self, ArchiveName, Expected};
-use baton_core::workflow::{GatesOf, Job, Phase, Rules, facts_of, judge_decision, plan_hash};
+use baton_core::workflow::{
+    CHANGED, GatesOf, Job, Phase, Rules, facts_of, judge_decision, plan_hash,
+};
 use serde_json::json;
 
 use super::{Drive, Error};
@@ -142,11 +144,9 @@ impl Drive<'_> {
                 self.overturned(command, output)
             }
             Event::Evaluated(evaluation) => self.overturned_by(evaluation),
-            Event::EvaluationRefused { why } => {
-                let why =
-                    format!("the evaluation was refused: {}", baton_core::text::cut(why, 1_000));
-                self.overturned_evaluation(&why, "")
-            }
+            Event::EvaluationRefused { why } => self.refused(why),
+            // Before an evaluation; before work nothing is published yet.
+            Event::FilesSeen(seen) if !self.state.is_approved(seen) => self.refused(CHANGED),
             Event::SubloopEntered { reason } => {
                 self.lock_subloop()?;
                 self.subloop_state(1, reason)
@@ -238,6 +238,11 @@ impl Drive<'_> {
         let why = format!("the gate `{command}` failed");
         let text = self.overturned_text(&job, &why, output);
         self.write(&report_name(&job), text.as_bytes())
+    }
+
+    fn refused(&mut self, why: &str) -> Result<(), Error> {
+        let why = format!("the evaluation was refused: {}", baton_core::text::cut(why, 1_000));
+        self.overturned_evaluation(&why, "")
     }
 
     pub(super) fn overturned_evaluation(&mut self, why: &str, output: &str) -> Result<(), Error> {
