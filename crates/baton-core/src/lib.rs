@@ -31,4 +31,5 @@ pub mod event;
 pub mod workflow;
 pub mod view;
 pub mod handoff;
+pub mod scenario;
 pub mod lab;

@@ -6,7 +6,7 @@
 //! that is left of them (`messages`). The three protocols differ in how an action is written
 //! (`protocol`), and in nothing else.
 
-mod protocol;
+pub(crate) mod protocol;
 mod todo;
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use crate::observation::Envelope;
 use crate::thread::compact::{self, Plan, Strategy};
 use crate::thread::{self, Item, Seen, Thread};
 
-pub use protocol::Protocol;
+pub use protocol::{FINISH, Protocol};
 pub use todo::recap;
 
 /// Compactions in a row that may gain less than a tenth; then it is given up.

@@ -6,6 +6,7 @@ mod confine;
 mod enter;
 mod filter;
 mod launch;
+mod live;
 mod mounts;
 mod output;
 mod spare;
@@ -28,6 +29,7 @@ use confine::{Orders, Report, Sheet, StandIns};
 use output::Streams;
 
 pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
+pub use live::{Fault, Live};
 pub use output::{COPY, Kept};
 pub use spare::Spare;
 
@@ -249,15 +251,27 @@ pub fn hold(closed: &Closed) -> Result<Held, String> {
 
 /// Runs a program to its end, its limit or an interrupt. `Err`: it could not be started.
 pub fn run(program: &Program, interrupt: &Interrupt) -> Result<Ran, String> {
+    as_allowed(program, |program| confined(program, interrupt))
+}
+
+/// Does this with the program; where it is open and this machine has no namespaces, without them.
+fn as_allowed<T>(
+    program: &Program,
+    act: impl Fn(&Program) -> Result<T, Refused>,
+) -> Result<T, String> {
     let is_open = matches!(program.confine, Confine::Open { .. });
+    let unconfined = || {
+        let program = Program { confine: Confine::Off, ..program.clone() };
+        act(&program).map_err(Refused::said)
+    };
     if is_open && (!CAN_LAUNCH.load(Ordering::SeqCst) || NO_NAMESPACES.load(Ordering::SeqCst)) {
-        return unconfined(program, interrupt);
+        return unconfined();
     }
-    match confined(program, interrupt) {
-        Ok(ran) => Ok(ran),
+    match act(program) {
+        Ok(done) => Ok(done),
         Err(Refused::Missing(_)) if is_open => {
             NO_NAMESPACES.store(true, Ordering::SeqCst);
-            unconfined(program, interrupt)
+            unconfined()
         }
         Err(refused) => Err(refused.said()),
     }
@@ -273,18 +287,16 @@ pub fn run_in(
     ran.unwrap_or_else(|| run(program, interrupt))
 }
 
-fn unconfined(program: &Program, interrupt: &Interrupt) -> Result<Ran, String> {
-    let program = Program { confine: Confine::Off, ..program.clone() };
-    confined(&program, interrupt).map_err(Refused::said)
-}
-
 fn confined(program: &Program, interrupt: &Interrupt) -> Result<Ran, Refused> {
     let copy = Streams::copy_for(program)?;
-    let started = match Orders::of(program)? {
-        Some((orders, standing)) => start(program, Some(&orders), standing, None)?,
-        None => start(program, None, StandIns::default(), None)?,
-    };
-    followed(started, program, copy, interrupt)
+    followed(started(program)?, program, copy, interrupt)
+}
+
+fn started(program: &Program) -> Result<Started, Refused> {
+    match Orders::of(program)? {
+        Some((orders, standing)) => start(program, Some(&orders), standing, None),
+        None => start(program, None, StandIns::default(), None),
+    }
 }
 
 /// A process that was started, and what must stay as long as it lives.
@@ -329,46 +341,72 @@ fn start(
 
 /// Goes with a program to its end.
 fn followed(
-    started: Started,
+    mut started: Started,
     program: &Program,
     copy: output::Shared,
     interrupt: &Interrupt,
 ) -> Result<Ran, Refused> {
-    // The rest stays until the program has ended.
-    let Started { mut child, sheet, mark, _words, _standing } = started;
     let start = Instant::now();
-    let streams = Streams::of(&mut child, program, copy);
-    let how = wait(&mut child, program.limit, start, interrupt);
-    let report = sheet.as_ref().map(|sheet| ended(&child, sheet, how.is_some()));
-    if report.as_ref().is_none_or(|report| report.first.is_none()) {
-        end_all(&child, &mark);
-    }
-    let status = child.wait();
-    let said = streams.finished();
-    let (mut note, mut found) = (None, None);
-    let own = match report {
-        None => status.map_or(How::Signal(0), exit_of),
-        Some(report) => match report {
-            Report { missing: Some((feature, why)), .. } => {
-                return Err(Refused::Missing(Missing { feature: Some(feature), why }));
-            }
-            Report { failed: Some(why), .. } => {
-                return Err(Refused::Other(format!("cannot confine the program: {why}")));
-            }
-            Report { not_started: Some(why), .. } => return Err(cannot(program, &why)),
-            Report { has_begun: false, .. } if how.is_none() => return Err(Refused::NotBegun),
-            Report { too_much, how: Some(how), found: own, .. } => {
-                (note, found) = (too_much, own);
-                how
-            }
-            // Ended from outside before it could say anything.
-            _ if how.is_some() => How::Signal(libc::SIGKILL),
-            _ => return Err(Refused::Other(LOST.to_owned())),
-        },
-    };
-    let output::Said { stdout, stderr, uncopied } = said;
+    let streams = Streams::of(&mut started.child, program, copy);
+    let how = wait(&mut started.child, program.limit, start, interrupt);
+    let last = started.finish(how.is_some());
+    let output::Said { stdout, stderr, uncopied } = streams.finished();
+    let Last { how: own, note, found } = last.of(program)?;
     let how = how.unwrap_or(own);
     Ok(Ran { how, stdout, stderr, uncopied, note, found, time: start.elapsed() })
+}
+
+impl Started {
+    /// Ends whatever of it `lives`; nobody is left when this comes back.
+    fn finish(&mut self, lives: bool) -> Finished {
+        let report = self.sheet.as_ref().map(|sheet| ended(&self.child, sheet, lives));
+        if report.as_ref().is_none_or(|report| report.first.is_none()) {
+            end_all(&self.child, &self.mark);
+        }
+        Finished { report, status: self.child.wait(), was_ended: lives }
+    }
+}
+
+/// What is known of a program that is no more.
+struct Finished {
+    report: Option<Report>,
+    status: std::io::Result<std::process::ExitStatus>,
+    was_ended: bool,
+}
+
+/// What it came to.
+struct Last {
+    how: How,
+    /// Why it was ended, where it used too much of something.
+    note: Option<String>,
+    found: Option<(bool, i32)>,
+}
+
+impl Finished {
+    fn of(self, program: &Program) -> Result<Last, Refused> {
+        let Some(report) = self.report else {
+            let how = self.status.map_or(How::Signal(0), exit_of);
+            return Ok(Last { how, note: None, found: None });
+        };
+        match report {
+            Report { missing: Some((feature, why)), .. } => {
+                Err(Refused::Missing(Missing { feature: Some(feature), why }))
+            }
+            Report { failed: Some(why), .. } => {
+                Err(Refused::Other(format!("cannot confine the program: {why}")))
+            }
+            Report { not_started: Some(why), .. } => Err(cannot(program, &why)),
+            Report { has_begun: false, .. } if !self.was_ended => Err(Refused::NotBegun),
+            Report { too_much, how: Some(how), found, .. } => {
+                Ok(Last { how, note: too_much, found })
+            }
+            // Ended from outside before it could say anything.
+            _ if self.was_ended => {
+                Ok(Last { how: How::Signal(libc::SIGKILL), note: None, found: None })
+            }
+            _ => Err(Refused::Other(LOST.to_owned())),
+        }
+    }
 }
 
 const LOST: &str = "the launcher of the sandbox ended without a word: it was killed from outside, or /proc is not to be read";
@@ -445,9 +483,12 @@ fn wait(child: &mut Child, limit: Duration, start: Instant, interrupt: &Interrup
 
 /// Whether a process has ended by then.
 fn gone_within(handle: &OwnedFd, time: Duration) -> bool {
-    let time =
-        Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
-    poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&time)).is_ok_and(|count| count > 0)
+    let mut look = [PollFd::new(handle, PollFlags::IN)];
+    poll(&mut look, Some(&timespec(time))).is_ok_and(|count| count > 0)
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() }
 }
 
 /// Ends the group, and what left it: those processes still carry our mark.

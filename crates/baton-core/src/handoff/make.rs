@@ -26,6 +26,15 @@ const SUGGESTION_CHARS: usize = 300;
 pub struct FailureSummary {
     pub total_samples: u64,
     pub failed_samples: u64,
+    /// [default: all others; given where some could not be evaluated]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_samples: Option<u64>,
+    /// Samples that could not be evaluated: they neither passed nor failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_samples: Option<u64>,
+    /// Passed of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_quality: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_iterations: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +44,17 @@ pub struct FailureSummary {
     /// Why the work goes back [default: made of the figures].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evaluation_errors: Vec<EvaluationError>,
     pub failures: Vec<Failure>,
+}
+
+/// A sample that could not be evaluated, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EvaluationError {
+    pub sample_id: String,
+    pub code: String,
+    pub message: String,
 }
 
 /// A failed sample. Paths that are not given are those of the layout: `samples/<id>.json`,
@@ -317,7 +336,8 @@ fn safe_id(field: &str, id: &str) -> Option<Problem> {
 }
 
 fn counted(summary: &FailureSummary) -> IterationSummary {
-    let passed = summary.total_samples.saturating_sub(summary.failed_samples);
+    let others = summary.total_samples.saturating_sub(summary.failed_samples);
+    let passed = summary.passed_samples.unwrap_or(others).min(others);
     #[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 samples")]
     let share = passed as f64 / summary.total_samples.max(1) as f64;
     IterationSummary {

@@ -23,20 +23,20 @@ pub enum Protocol {
 }
 
 /// The action that ends a turn, where it is written like the others.
-const FINISH: &str = "Finish";
+pub const FINISH: &str = "Finish";
 
 /// What an answer asks for.
-pub(super) struct Action {
+pub(crate) struct Action {
     /// As it goes back with the next call.
-    pub(super) message: Message,
-    pub(super) calls: Vec<ToolCall>,
-    pub(super) last_words: Option<String>,
+    pub(crate) message: Message,
+    pub(crate) calls: Vec<ToolCall>,
+    pub(crate) last_words: Option<String>,
     /// What the model is told when its action cannot be understood.
-    pub(super) complaint: Option<String>,
+    pub(crate) complaint: Option<String>,
 }
 
 /// `number`: of the calls so far, to name the next.
-pub(super) fn action(protocol: Protocol, answer: &Answer, number: u32) -> Action {
+pub(crate) fn action(protocol: Protocol, answer: &Answer, number: u32) -> Action {
     match protocol {
         Protocol::Native => native(answer),
         Protocol::Json | Protocol::React => {
@@ -126,7 +126,7 @@ fn from_json(said: &str) -> Result<Written<'_>, String> {
 }
 
 /// Small models like to put a fence around their object.
-fn unfenced(said: &str) -> &str {
+pub(crate) fn unfenced(said: &str) -> &str {
     let body = said.trim();
     let Some(rest) = body.strip_prefix("```") else { return body };
     let rest = rest.strip_prefix("json").unwrap_or(rest);
@@ -189,7 +189,7 @@ fn action_line(said: &str) -> Option<(usize, &str)> {
 }
 
 /// L1, with the tools in it where the provider does not carry them.
-pub(super) fn system(protocol: Protocol, words: &str, tools: &[Tool]) -> String {
+pub(crate) fn system(protocol: Protocol, words: &str, tools: &[Tool]) -> String {
     let how = match protocol {
         Protocol::Native => return words.to_owned(),
         Protocol::Json => {
@@ -216,7 +216,7 @@ pub(super) fn system(protocol: Protocol, words: &str, tools: &[Tool]) -> String 
 }
 
 /// The schema that an answer must follow.
-pub(super) fn format(protocol: Protocol, tools: &[Tool]) -> Option<Format> {
+pub(crate) fn format(protocol: Protocol, tools: &[Tool]) -> Option<Format> {
     if protocol != Protocol::Json {
         return None;
     }

@@ -7,6 +7,7 @@
 mod attack;
 mod files;
 mod ground;
+mod live;
 mod missing;
 mod network;
 mod probe;
@@ -22,6 +23,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("probe") => std::process::exit(probe::probe(&args[1..])),
+        Some("says-it-again") => return live::program(),
         Some("child") => return processes::child(&args[1..]),
         _ => {}
     }
@@ -30,7 +32,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 30] = [
+    let tests: [(&str, fn()); 36] = [
         ("what_is_missing_is_said_and_nothing_runs", missing::refused),
         ("what_cannot_be_protected_is_refused", missing::unprotectable),
         ("no_process_survives", processes::no_process_survives),
@@ -51,6 +53,12 @@ fn main() {
         ("a_spare_that_no_longer_fits_is_thrown_away", spare::thrown_away),
         ("a_spare_that_is_not_used_leaves_nothing", spare::unused),
         ("a_program_in_a_spare_finds_nothing_of_it", spare::unseen),
+        ("a_live_program_answers_line_after_line", live::answers),
+        ("a_live_program_that_faults_is_ended_in_time", live::faults),
+        ("of_a_live_program_no_process_survives", live::no_process_survives),
+        ("a_live_program_that_says_too_much_is_bounded", live::bounded),
+        ("a_live_program_is_confined", live::confined),
+        ("the_cost_of_a_question", live::cost),
         ("in_a_spare_no_process_survives", || in_spare(processes::no_process_survives)),
         ("in_a_spare_floods_and_hogs_are_bounded", || in_spare(usage::floods_and_hogs)),
         ("in_a_spare_the_whole_output_is_kept_on_disk", || in_spare(usage::copied)),

@@ -8,7 +8,7 @@ use baton_runtime::sandbox::{COPY, Confine, How, Limits, Program, Ran};
 use crate::ground::{Ground, alive, run};
 
 /// The most memory that this process has had since it was last asked, in bytes.
-fn peak() -> u64 {
+pub(crate) fn peak() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
