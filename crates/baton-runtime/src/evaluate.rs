@@ -4,6 +4,7 @@
 
 mod ask;
 mod blame;
+mod for_runs;
 mod outputs;
 mod programs;
 mod read;
@@ -29,6 +30,7 @@ use crate::sandbox::{self, Interrupt};
 use crate::store::{self, Disk};
 use crate::{beneath, lock};
 
+pub use for_runs::ForRuns;
 pub use outputs::{Iteration, head_of, iterations};
 
 /// Failures to reach a model in a row, after which it is not asked any more.
@@ -108,6 +110,8 @@ pub struct Ask<'a> {
     pub root: &'a Path,
     /// The scenario's folder, from the root.
     pub scenario: &'a str,
+    /// Exactly this iteration: it begins, goes on, or is only read where it is over.
+    pub number: Option<u32>,
     pub target: &'a Target,
     /// Plays users, judges by rubrics, attributes failures, writes the problems report.
     pub judge: &'a Target,
@@ -172,6 +176,7 @@ pub struct Evaluated {
     pub errors: u64,
     /// Failed samples that a critical problem touches, of all that failed.
     pub critical_share: f64,
+    pub critical: u64,
     /// In the order in which they should be solved.
     pub problems: Vec<Found>,
     pub hashes: Hashes,
@@ -203,6 +208,9 @@ pub fn evaluate(ask: &Ask<'_>) -> Result<Evaluated, Error> {
     ask.disk.make_folder(&scenario.outputs())?;
     scenario.root.look(&scenario.inside(baton_core::scenario::OUTPUTS))?;
     let _lock = Lock::take(&scenario.outputs().join(".lock"), "an evaluation")?;
+    if let Some(done) = over(ask, &scenario)? {
+        return Ok(done);
+    }
     let outputs = outputs::Outputs::open(ask, &scenario)?;
     let shared = ask::Shared::new(ask, end);
     let mut tally = Tally::default();
@@ -223,6 +231,7 @@ pub fn evaluate(ask: &Ask<'_>) -> Result<Evaluated, Error> {
         failed: tally.failed(),
         errors: tally.errors(),
         critical_share: count::critical_share(&report),
+        critical: count::critical(&report),
         problems: found(&report),
         hashes: outputs.head.hashes.clone(),
         iterations,
@@ -230,6 +239,38 @@ pub fn evaluate(ask: &Ask<'_>) -> Result<Evaluated, Error> {
         cost: (spent.unknown_costs == 0).then_some(spent.cost.0),
         redone,
     })
+}
+
+/// The figures of the iteration that was asked for, where it is over.
+fn over(ask: &Ask<'_>, scenario: &read::Scenario) -> Result<Option<Evaluated>, Error> {
+    let all = iterations(&scenario.root, ask.scenario)?;
+    let own = all.iter().find(|own| Some(own.number) == ask.number && own.is_over);
+    let Some(own) = own else { return Ok(None) };
+    let (Some(summary), Some(report), Some(head)) =
+        (own.summary(&scenario.root)?, own.report(&scenario.root)?, own.head.clone())
+    else {
+        return Ok(None);
+    };
+    let errors = summary.evaluation_errors.len() as u64;
+    let hashes: Vec<Hashes> = (all.iter().filter(|other| other.number <= own.number))
+        .filter_map(|other| Some(other.head.as_ref()?.hashes.clone()))
+        .collect();
+    Ok(Some(Evaluated {
+        output_dir: own.inside.clone(),
+        iteration: own.number,
+        total: summary.total_samples,
+        passed: summary.total_samples.saturating_sub(summary.failed_samples).saturating_sub(errors),
+        failed: summary.failed_samples,
+        errors,
+        critical_share: count::critical_share(&report),
+        critical: count::critical(&report),
+        problems: found(&report),
+        hashes: head.hashes,
+        iterations: count::iterations(&hashes),
+        tokens: 0,
+        cost: Some(0),
+        redone: 0,
+    }))
 }
 
 fn found(report: &ProblemsReport) -> Vec<Found> {

@@ -294,6 +294,7 @@ impl<'a> Session<'a> {
         session.executors = executors;
         session.confined = !how.no_sandbox;
         session.yes = how.yes;
+        session.evaluator = super::scenario::evaluator(place, board, how)?;
         session.windows = windows(place, board);
         session.signals()?;
         Ok(session)

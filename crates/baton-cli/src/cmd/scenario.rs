@@ -12,7 +12,11 @@ use baton_core::scenario::count;
 use baton_core::text;
 use baton_core::turn::Protocol;
 use baton_runtime::beneath::Root;
-use baton_runtime::evaluate::{self, Ask, Error, Evaluated, Phase, Progress, Stop, Target};
+use baton_runtime::board::Board;
+use baton_runtime::drive::Evaluator;
+use baton_runtime::evaluate::{
+    self, Ask, Error, Evaluated, ForRuns, Phase, Progress, Stop, Target,
+};
 use baton_runtime::model::catalogue::Cost;
 use baton_runtime::model::choose;
 use baton_runtime::sandbox::Interrupt;
@@ -22,7 +26,9 @@ use serde_json::{Value, json};
 
 use super::run::{asked, mind, profile};
 use super::{Outcome, Place};
-use crate::args::{ProtocolArg, ScenarioArgs, ScenarioReportArgs, ScenarioRunArgs};
+use crate::args::{
+    HowArgs, ProtocolArg, ProviderArgs, ScenarioArgs, ScenarioReportArgs, ScenarioRunArgs, TapeArgs,
+};
 use crate::reply::{
     Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING, counted, table,
 };
@@ -101,10 +107,21 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
     let (config, warnings) = load::config(&place.environment, board.as_deref())?;
     let own = &config.scenario;
     let target = args.target_model.as_ref().or(own.target.as_ref());
-    let target = model(place, args, &config, target)?;
+    let protocol = match args.protocol {
+        None | Some(ProtocolArg::Native) => Protocol::Native,
+        Some(ProtocolArg::Json) => Protocol::Json,
+        Some(ProtocolArg::React) => Protocol::React,
+    };
+    let model = |name: Option<&String>| -> Result<Target, Failure> {
+        let found = model(place, &args.provider, &args.tape, &config, name)?;
+        found.ok_or_else(|| {
+            Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
+        })
+    };
+    let target = model(target)?;
     let judge = args.judge_model.as_ref().or(own.judge.as_ref());
-    let judge = model(place, args, &config, judge)?;
-    let target = Target { temperature: args.temperature, ..target };
+    let judge = Target { protocol, ..model(judge)? };
+    let target = Target { temperature: args.temperature, protocol, ..target };
     let interrupt = Interrupt::default();
     watch_signals(&interrupt)?;
     let meter = Meter::new(place.json);
@@ -113,6 +130,7 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
     let ask = Ask {
         root: &found.root,
         scenario: &found.scenario,
+        number: None,
         target: &target,
         judge: &judge,
         jobs: usize::try_from(jobs).unwrap_or(1),
@@ -135,32 +153,51 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
     Ok(Reply::new(told(&done), as_json(&done)).with_warnings(&warnings))
 }
 
+/// The model of this name, or the configured one. `None`: nothing names any.
 fn model(
     place: &Place,
-    args: &ScenarioRunArgs,
+    provider: &ProviderArgs,
+    tape: &TapeArgs,
     config: &Config,
     name: Option<&String>,
-) -> Result<Target, Failure> {
-    let wanted = asked(&args.provider, name.map(String::as_str));
+) -> Result<Option<Target>, Failure> {
+    let wanted = asked(provider, name.map(String::as_str));
     let choice = choose::choose(&wanted, config, &place.environment)
-        .map_err(|problem| Failure::new(USAGE, problem.to_string()))?
-        .ok_or_else(|| {
-            Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
-        })?;
-    let mind = mind(&choice, config, &args.tape, &profile("chat", config)?)?;
-    let protocol = match args.protocol {
-        None | Some(ProtocolArg::Native) => Protocol::Native,
-        Some(ProtocolArg::Json) => Protocol::Json,
-        Some(ProtocolArg::React) => Protocol::React,
-    };
-    Ok(Target {
+        .map_err(|problem| Failure::new(USAGE, problem.to_string()))?;
+    let Some(choice) = choice else { return Ok(None) };
+    let mind = mind(&choice, config, tape, &profile("chat", config)?)?;
+    Ok(Some(Target {
         client: mind.client,
         model: mind.model,
         max_output: mind.max_output,
-        protocol,
+        protocol: config.agent.protocol,
         temperature: None,
         price: mind.price,
-    })
+    }))
+}
+
+/// Who evaluates for a run; nobody where no model is configured.
+pub(super) fn evaluator(
+    place: &Place,
+    board: &Board,
+    how: &HowArgs,
+) -> Result<Option<Box<dyn Evaluator>>, Failure> {
+    let Some(rules) = &board.pack.policy.evaluation else { return Ok(None) };
+    let config = &board.config;
+    let own = &config.scenario;
+    // Failures are attributed by the model of the agent whose work is evaluated.
+    let working = config.agents.get(&rules.of).and_then(|agent| agent.model.as_ref());
+    let model = |name| model(place, &how.provider, &how.tape, config, name);
+    let (target, judge) = (model(own.target.as_ref())?, model(own.judge.as_ref().or(working))?);
+    let Some((target, judge)) = target.zip(judge) else { return Ok(None) };
+    Ok(Some(Box::new(ForRuns {
+        root: drive::project_of(&board.root),
+        target,
+        judge,
+        jobs: usize::try_from(own.jobs.unwrap_or(JOBS)).unwrap_or(1),
+        confined: !how.no_sandbox,
+        environment: place.environment.clone(),
+    })))
 }
 
 /// Ctrl-C stops in good order; a second one leaves.

@@ -274,11 +274,16 @@ pub fn by_code(groups: &[Group], total: u64, earlier: &[(String, String)]) -> Ve
 
 /// Failed samples that a critical problem touches, of all that failed.
 pub fn critical_share(report: &ProblemsReport) -> f64 {
+    share(critical(report), report.failed_samples)
+}
+
+/// Failed samples that a critical problem touches.
+pub fn critical(report: &ProblemsReport) -> u64 {
     let critical: BTreeSet<&str> = (report.layer1_problems.iter())
         .filter(|own| own.severity == Severity::Critical)
         .flat_map(|own| own.affected_samples.iter().map(String::as_str))
         .collect();
-    share(critical.len() as u64, report.failed_samples)
+    critical.len() as u64
 }
 
 /// How often something was repaired.

@@ -100,6 +100,15 @@ impl Iteration {
     }
 }
 
+/// Goes on only with what it began with.
+fn unchanged(number: u32, begun: Option<&Head>, now: &Head) -> Result<u32, Error> {
+    let changes = begun.map(|own| own.changes(now)).unwrap_or_default();
+    match changes.is_empty() {
+        true => Ok(number),
+        false => Err(Error::Changed { iteration: number, what: changes.join(" and ") }),
+    }
+}
+
 const EVALUATION: &str = "_eval.json";
 
 /// What a sample leaves.
@@ -125,17 +134,16 @@ impl Outputs {
         };
         let last = all.last();
         head.iteration = match last {
+            _ if ask.number.is_some() => {
+                let number = ask.number.unwrap_or_default();
+                let own = all.iter().find(|own| own.number == number);
+                let begun = own.and_then(|own| own.head.as_ref());
+                unchanged(number, begun, &head)?
+            }
             None if ask.retry_errors => return Err(Error::NothingToRetry),
             None => 1,
             Some(last) if (last.is_over && !ask.retry_errors) || ask.new => last.number + 1,
-            Some(last) => {
-                let changes = last.head.as_ref().map(|own| own.changes(&head)).unwrap_or_default();
-                if !changes.is_empty() {
-                    let what = changes.join(" and ");
-                    return Err(Error::Changed { iteration: last.number, what });
-                }
-                last.number
-            }
+            Some(last) => unchanged(last.number, last.head.as_ref(), &head)?,
         };
         let name = format!("{NAME}{}", head.iteration);
         let outputs = Outputs {
