@@ -4,6 +4,7 @@ mod agent;
 mod debug;
 mod demo;
 mod doctor;
+mod example;
 mod handoff;
 mod history;
 mod init;
@@ -16,6 +17,7 @@ mod report;
 mod rules;
 mod run;
 mod schema;
+mod scripted;
 mod watch;
 
 use std::path::{Path, PathBuf};

@@ -25,7 +25,8 @@ use super::{Outcome, Place};
 use crate::args::DemoArgs;
 use crate::reply::{Failure, INTERNAL, USAGE};
 
-static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../demo");
+static PROJECT: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../demo/project");
+const REPLIES: &str = include_str!("../../../../demo/replies.json");
 
 const TASK: &str = "average() panics for large numbers. Make it right for all of them.";
 
@@ -37,7 +38,7 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
     }
     let folder = folder(args)?;
     let project = folder.join("project");
-    unpack(&folder)?;
+    unpack(&project)?;
     let root = project.join(baton_runtime::board::FOLDER);
     NewBoard { root: &root, pack: "tdd", language: "en" }.create()?;
     let goal = "# Project\n\n## Goal\naverage() gives the right answer for every pair of i32 and never panics.\n\n## Build and test\n`cargo test --offline`\n";
@@ -86,8 +87,7 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
 
 /// The built-in agent, with a model whose answers are bundled.
 fn executors(place: &Place) -> Result<Executors, Failure> {
-    let replies = FILES.get_file("replies.json").and_then(|file| file.contents_utf8());
-    let url = model::serve(replies.unwrap_or_default())
+    let url = model::serve(REPLIES)
         .map_err(|why| Failure::new(INTERNAL, format!("cannot serve the demo's replies: {why}")))?;
     let endpoint = Endpoint::new(Wire::Chat, Some(&url), None);
     let client = Client::new(endpoint, CallLimits::default());
@@ -135,7 +135,7 @@ fn folder(args: &DemoArgs) -> Result<PathBuf, Failure> {
 
 /// Writes the project.
 fn unpack(folder: &Path) -> Result<(), Failure> {
-    let mut open: Vec<&Dir<'_>> = FILES.dirs().collect();
+    let mut open: Vec<&Dir<'_>> = vec![&PROJECT];
     while let Some(dir) = open.pop() {
         for file in dir.files() {
             // A file of this name would rule our own repository.
