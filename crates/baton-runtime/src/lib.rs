@@ -26,4 +26,5 @@ pub mod executor;
 pub mod drive;
 pub mod trust;
 pub mod handoff;
+pub mod evaluate;
 pub mod lab;

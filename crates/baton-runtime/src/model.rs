@@ -267,6 +267,13 @@ impl Client {
         })
     }
 
+    /// The same client with connections and an event loop of its own: for a thread that calls without
+    /// waiting for others. All clones together keep to the limit of calls at once.
+    pub fn apart(&self) -> Result<Client, String> {
+        let http = http::Client::new(self.limits.connect, !self.endpoint.is_local())?;
+        Ok(Client { http, runtime: Arc::default(), ..self.clone() })
+    }
+
     /// Keeps these out of recordings, beside the endpoint's own key.
     #[must_use]
     pub fn with_secrets(mut self, secrets: &[Secret]) -> Client {

@@ -227,6 +227,50 @@ impl Disk {
         self.sync_folder(folder, folder)
     }
 
+    /// Writes many files at once, in folders that are there: all are written, then all synced, then
+    /// each gets its name, then each folder is synced once. A crash leaves some of them whole and the
+    /// others not at all; a link in the place of one is replaced.
+    pub fn write_lot(&self, files: &[(PathBuf, Vec<u8>)]) -> Result<(), Error> {
+        let mut drafts = Vec::with_capacity(files.len());
+        let mut folders: Vec<(&Path, u32)> = Vec::new();
+        for (path, content) in files {
+            let folder = folder_of(path);
+            let mode = match folders.iter().find(|(own, _)| *own == folder) {
+                Some((_, mode)) => *mode,
+                None => {
+                    let mode = if is_private(folder) { PRIVATE_FILE } else { NEW_FILE };
+                    folders.push((folder, mode));
+                    mode
+                }
+            };
+            let made = self.change(false, || {
+                tempfile::Builder::new()
+                    .prefix(TEMPORARY)
+                    .permissions(fs::Permissions::from_mode(mode))
+                    .tempfile_in(folder)
+            });
+            let mut file = made.map_err(failed("write", path))?;
+            self.seen(Op::Create(file.path()));
+            self.put(content, |bytes| file.write_all(bytes)).map_err(failed("write", path))?;
+            self.seen(Op::WriteAt(file.path(), 0, content));
+            drafts.push((file, path));
+        }
+        for (file, path) in &drafts {
+            self.change(true, || file.as_file().sync_all()).map_err(failed("sync", path))?;
+            self.seen(Op::Sync(file.path()));
+        }
+        for (file, path) in drafts {
+            let draft = file.path().to_owned();
+            self.change(false, || file.persist(path).map_err(|error| error.error))
+                .map_err(failed("write", path))?;
+            self.seen(Op::Rename(&draft, path));
+        }
+        for (folder, _) in folders {
+            self.sync_folder(folder, folder)?;
+        }
+        Ok(())
+    }
+
     /// As `write`, making the folder where it is missing.
     pub fn write_new(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
         self.make_folder(folder_of(path))?;

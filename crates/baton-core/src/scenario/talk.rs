@@ -181,8 +181,7 @@ impl Talk {
     }
 
     /// A step that does not fit the phase changes nothing.
-    #[must_use]
-    pub fn after(mut self, stage: &Stage, step: Step) -> Talk {
+    pub fn take(&mut self, stage: &Stage, step: Step) {
         self.phase = match (self.phase, step) {
             (Phase::Target, Step::Answered(answer)) => self.answered(stage, &answer),
             (Phase::Tools, Step::Said(said)) => self.said(stage, said),
@@ -192,7 +191,6 @@ impl Talk {
             },
             (phase, _) => phase,
         };
-        self
     }
 
     fn request(&self, stage: &Stage) -> Request {

@@ -1,0 +1,243 @@
+//! The evaluation of a scenario: one iteration of it, sample by sample, side by side. What is finished
+//! is on disk before it counts, and is never done again; going on after an interruption is the same
+//! call once more.
+
+mod ask;
+mod blame;
+mod outputs;
+mod programs;
+mod read;
+mod sample;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use baton_core::handoff::make::{ProblemsReport, Severity};
+use baton_core::handoff::{FAILURE_SUMMARY, PROBLEMS_REPORT};
+use baton_core::id::{Timestamp, Tokens};
+use baton_core::problem::Problem;
+use baton_core::scenario::count::{self, Tally};
+use baton_core::scenario::result::{Hashes, written};
+use baton_core::scenario::talk::Voice;
+use baton_core::turn::Protocol;
+
+use crate::load::{self, Environment};
+use crate::lock::Lock;
+use crate::model::{Client, catalogue};
+use crate::sandbox::{self, Interrupt};
+use crate::store::{self, Disk};
+use crate::{beneath, lock};
+
+pub use outputs::{Iteration, head_of, iterations};
+
+/// Failures to reach a model in a row, after which it is not asked any more.
+const OUTAGE: usize = 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error(transparent)]
+    Beneath(#[from] beneath::Error),
+    #[error(transparent)]
+    Lock(#[from] lock::Error),
+    #[error("cannot open the folder {}: {source}", path.display())]
+    Folder { path: PathBuf, source: std::io::Error },
+    /// A file of the scenario is wrong.
+    #[error("{}", problems.first().map_or_else(String::new, ToString::to_string))]
+    Invalid { file: String, problems: Vec<Problem>, text: Option<String> },
+    #[error("there are no samples in {0}")]
+    NoSamples(String),
+    #[error("there is no sample `{0}`")]
+    NoSample(String),
+    /// An iteration was begun with something else.
+    #[error("iteration {iteration} is not finished, and since it began {what} changed")]
+    Changed { iteration: u32, what: String },
+    #[error("there is no iteration whose errors could be tried again")]
+    NothingToRetry,
+    /// It stopped in good order; the same call goes on.
+    #[error("{why}; {done} of {total} samples are finished")]
+    Stopped { stop: Stop, why: String, done: u64, total: u64 },
+    /// The model's report was wrong twice.
+    #[error("the problems report cannot be used: {0}")]
+    Protocol(String),
+    #[error("the model could not be asked for the problems report: {0}")]
+    Model(String),
+    #[error("{0}")]
+    Sandbox(String),
+}
+
+/// Why an evaluation stopped before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    Interrupted,
+    Deadline,
+    Tokens,
+    /// A model cannot be reached.
+    Outage,
+}
+
+/// A model that is called.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub client: Client,
+    pub model: String,
+    pub max_output: Tokens,
+    pub protocol: Protocol,
+    pub temperature: Option<f64>,
+    pub price: Option<catalogue::Price>,
+}
+
+impl Target {
+    fn voice(&self) -> Voice {
+        Voice {
+            model: self.model.clone(),
+            max_output: self.max_output,
+            temperature: self.temperature,
+            protocol: self.protocol,
+        }
+    }
+}
+
+/// What is to be evaluated, and how.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    pub root: &'a Path,
+    /// The scenario's folder, from the root.
+    pub scenario: &'a str,
+    pub target: &'a Target,
+    /// Plays users, judges by rubrics, attributes failures, writes the problems report.
+    pub judge: &'a Target,
+    /// Samples at once.
+    pub jobs: usize,
+    /// Only these samples; none: all.
+    pub only: &'a [String],
+    /// Begin another iteration even if the last one is not finished.
+    pub new: bool,
+    /// In the last iteration, the samples that could not be evaluated, once more.
+    pub retry_errors: bool,
+    /// Whether a model is asked what failures are to be put down to.
+    pub attribution: bool,
+    /// Whether the scenario's programs are confined; only a person says no.
+    pub confined: bool,
+    pub environment: &'a Environment,
+    pub now: Timestamp,
+    /// Time and tokens that this call may take.
+    pub deadline: Option<Duration>,
+    pub tokens: Option<u64>,
+    pub interrupt: &'a Interrupt,
+    pub disk: &'a Disk,
+    pub progress: &'a (dyn Fn(&Progress) + Sync),
+}
+
+impl std::fmt::Debug for Ask<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Ask({})", self.scenario)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Samples,
+    Attribution,
+    Report,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    pub phase: Phase,
+    pub iteration: u32,
+    pub done: u64,
+    pub total: u64,
+    /// Of the samples that are done; known while samples run.
+    pub failed: u64,
+    pub errors: u64,
+    /// How many were done when this call began.
+    pub before: u64,
+}
+
+/// An iteration that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluated {
+    /// From the root.
+    pub output_dir: String,
+    pub iteration: u32,
+    pub total: u64,
+    pub passed: u64,
+    pub failed: u64,
+    pub errors: u64,
+    /// Failed samples that a critical problem touches, of all that failed.
+    pub critical_share: f64,
+    /// In the order in which they should be solved.
+    pub problems: Vec<Found>,
+    pub hashes: Hashes,
+    pub iterations: count::Iterations,
+    /// Of this call: tokens, as far as they were counted, and nano-dollars where they are known.
+    pub tokens: u64,
+    pub cost: Option<u64>,
+    /// Samples that ran in this call.
+    pub redone: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub problem_id: String,
+    pub severity: Severity,
+    pub title: String,
+    pub affected: usize,
+}
+
+/// Evaluates one iteration, or goes on with one that was begun.
+pub fn evaluate(ask: &Ask<'_>) -> Result<Evaluated, Error> {
+    let end = ask.deadline.and_then(|time| Instant::now().checked_add(time));
+    if ask.confined
+        && let Err(missing) = sandbox::available()
+    {
+        return Err(Error::Sandbox(missing.to_string()));
+    }
+    let scenario = read::Scenario::read(ask)?;
+    ask.disk.make_folder(&scenario.outputs())?;
+    scenario.root.look(&scenario.inside(baton_core::scenario::OUTPUTS))?;
+    let _lock = Lock::take(&scenario.outputs().join(".lock"), "an evaluation")?;
+    let outputs = outputs::Outputs::open(ask, &scenario)?;
+    let shared = ask::Shared::new(ask, end);
+    let mut tally = Tally::default();
+    let redone = sample::all(ask, &scenario, &outputs, &shared, &mut tally)?;
+    blame::all(ask, &scenario, &outputs, &shared, &mut tally)?;
+    let report = blame::report(ask, &scenario, &outputs, &shared, &tally)?;
+    let disk = ask.disk;
+    disk.write_here(&outputs.path(PROBLEMS_REPORT), &written(&report))?;
+    let iterations = outputs.counted(&scenario)?;
+    // Written last: it says that the iteration is over.
+    disk.write_here(&outputs.path(FAILURE_SUMMARY), &written(&tally.summary(&iterations)))?;
+    let spent = shared.spent();
+    Ok(Evaluated {
+        output_dir: outputs.inside.clone(),
+        iteration: outputs.head.iteration,
+        total: tally.total,
+        passed: tally.passed,
+        failed: tally.failed(),
+        errors: tally.errors(),
+        critical_share: count::critical_share(&report),
+        problems: found(&report),
+        hashes: outputs.head.hashes.clone(),
+        iterations,
+        tokens: shared.tokens(),
+        cost: (spent.unknown_costs == 0).then_some(spent.cost.0),
+        redone,
+    })
+}
+
+fn found(report: &ProblemsReport) -> Vec<Found> {
+    let ordered = report.ordered().into_iter().map(|own| Found {
+        problem_id: own.problem_id.clone(),
+        severity: own.severity,
+        title: own.title.clone(),
+        affected: own.affected_samples.len(),
+    });
+    ordered.collect()
+}
