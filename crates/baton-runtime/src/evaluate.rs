@@ -4,6 +4,7 @@
 
 mod ask;
 mod blame;
+mod look;
 mod outputs;
 mod programs;
 mod read;
@@ -29,6 +30,7 @@ use crate::sandbox::{self, Interrupt};
 use crate::store::{self, Disk};
 use crate::{beneath, lock};
 
+pub use look::{Case, Outcomes};
 pub use outputs::{Iteration, head_of, iterations};
 
 /// Failures to reach a model in a row, after which it is not asked any more.
