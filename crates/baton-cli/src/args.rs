@@ -127,6 +127,9 @@ written.")]
     /// Check, show, make or load what two agents hand to each other
     #[command(subcommand)]
     Handoff(HandoffCommand),
+    /// Evaluate a scenario: put a model through its samples, and see what fails and why
+    #[command(subcommand)]
+    Scenario(ScenarioCommand),
     /// List, show, check or switch packs
     #[command(subcommand)]
     Pack(PackCommand),
@@ -399,6 +402,89 @@ pub(crate) struct HandoffMakeArgs {
     /// Print the package and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScenarioCommand {
+    /// Evaluate one iteration, or go on with one that was interrupted
+    #[command(after_help = "\
+Examples:
+  baton scenario run leave                         scenarios/leave beneath this folder
+  baton scenario run leave --jobs 16 --only BS_MT_001 --only BS_MT_002
+  baton scenario run leave --base-url http://127.0.0.1:8080 --model qwen --protocol json
+  baton scenario run leave --retry-errors          what could not be evaluated, once more
+
+What is finished is on disk and is never run again: after Ctrl-C or a crash the same command goes on.
+How good the target is does not change the exit code: 0 says that the evaluation did its work.")]
+    Run(Box<ScenarioRunArgs>),
+    /// Show the iterations of a scenario, and how far an unfinished one is
+    Status(ScenarioArgs),
+    /// Show what failed in an iteration, and the problems behind it
+    Report(ScenarioReportArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioArgs {
+    /// The scenario's folder, or its name in `scenarios/` [default: the only one there]
+    pub(crate) scenario: Option<String>,
+    /// The folder that paths are counted from [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioRunArgs {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
+    /// Samples at once [default: scenario.jobs of the configuration, or 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) jobs: Option<u32>,
+    /// Only this sample; may be given several times
+    #[arg(long, value_name = "ID")]
+    pub(crate) only: Vec<String>,
+    /// Begin another iteration, even if the last one is not finished
+    #[arg(long, conflicts_with = "retry_errors")]
+    pub(crate) new: bool,
+    /// In the last iteration, run the samples again that could not be evaluated
+    #[arg(long)]
+    pub(crate) retry_errors: bool,
+    /// Ask no model why samples failed: problems are groups of the same failures
+    #[arg(long)]
+    pub(crate) no_attribution: bool,
+    /// The model that is evaluated [default: scenario.target of the configuration, or --model]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) target_model: Option<String>,
+    /// The model that judges [default: scenario.judge of the configuration, or --model]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) judge_model: Option<String>,
+    /// How the target says which tool it calls [default: native]
+    #[arg(long, value_enum)]
+    pub(crate) protocol: Option<ProtocolArg>,
+    /// The target's temperature [default: the provider's]
+    #[arg(long, value_name = "T")]
+    pub(crate) temperature: Option<f64>,
+    /// Stop in good order after so many minutes
+    #[arg(long, value_name = "N")]
+    pub(crate) minutes: Option<u64>,
+    /// Stop in good order after so many tokens
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_tokens: Option<u64>,
+    /// Run the scenario's programs unconfined, at your own risk
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+    #[command(flatten)]
+    pub(crate) tape: TapeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioReportArgs {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
+    /// Which iteration [default: the last one that is over]
+    #[arg(long, value_name = "N")]
+    pub(crate) iteration: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -768,6 +854,12 @@ pub(crate) enum SchemaName {
     FailureSummary,
     /// layer1_problems_report.json of an iteration
     ProblemsReport,
+    /// tools.json of a scenario
+    ScenarioTools,
+    /// checkers.json of a scenario
+    ScenarioCheckers,
+    /// A sample of a scenario
+    ScenarioSample,
     /// One problem, as every `--json` prints it
     Problem,
 }

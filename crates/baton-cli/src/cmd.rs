@@ -16,6 +16,7 @@ mod prompt;
 mod report;
 mod rules;
 mod run;
+mod scenario;
 mod schema;
 mod scripted;
 mod watch;
@@ -29,7 +30,7 @@ use serde_json::json;
 
 use crate::args::{
     Cli, Command, DebugCommand, HandoffCommand, HistoryCommand, PackCommand, PlanCommand,
-    ReportCommand,
+    ReportCommand, ScenarioCommand,
 };
 use crate::reply::{Failure, Reply, USAGE};
 
@@ -131,6 +132,9 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Handoff(HandoffCommand::Show(args)) => handoff::show(&args),
         Command::Handoff(HandoffCommand::Load(args)) => handoff::load(&place, &args),
         Command::Handoff(HandoffCommand::Make(args)) => handoff::make(&place, &args),
+        Command::Scenario(ScenarioCommand::Run(args)) => scenario::run(&place, &args),
+        Command::Scenario(ScenarioCommand::Status(args)) => scenario::status(&place, &args),
+        Command::Scenario(ScenarioCommand::Report(args)) => scenario::report(&place, &args),
         Command::Pack(PackCommand::List) => pack::list(),
         Command::Pack(PackCommand::Show(args)) => pack::show(&place, &args),
         Command::Pack(PackCommand::Check { pack }) => pack::check(&place, pack.as_deref()),

@@ -31,6 +31,8 @@ pub struct Config {
     pub agents: IndexMap<AgentName, AgentConfig>,
     /// How agents keep within their windows, by name.
     pub profiles: IndexMap<String, Profile>,
+    /// How scenarios are evaluated.
+    pub scenario: ScenarioConfig,
     /// Programs that can run a stage, by name.
     pub executors: IndexMap<String, ExecutorConfig>,
     /// Where models are called. Only in the user's own file: a project must not choose who gets
@@ -63,6 +65,21 @@ impl Default for AgentSettings {
     fn default() -> AgentSettings {
         AgentSettings { protocol: Protocol::Native, steps: 200, network: false, env: Vec::new() }
     }
+}
+
+/// How scenarios are evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScenarioConfig {
+    /// The model that is evaluated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The model that judges, attributes and plays users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// Samples at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
 }
 
 /// Which provider, and how.
@@ -297,6 +314,7 @@ impl Config {
             ("limits.iterations", u64::from(config.limits.iterations), 1, 1_000_000),
             ("limits.stage_minutes", u64::from(config.limits.stage_minutes), 1, 10_080),
             ("agent.steps", u64::from(config.agent.steps), 1, 10_000),
+            ("scenario.jobs", u64::from(config.scenario.jobs.unwrap_or(1)), 1, 256),
         ];
         let problems: Vec<Problem> = ranges
             .into_iter()

@@ -11,6 +11,7 @@ use baton_core::policy::Policy;
 use baton_core::problem::Problem;
 use baton_core::prompt::Ledger;
 use baton_core::report::Report;
+use baton_core::scenario::parts::{CheckersFile, Sample, ToolsFile};
 use baton_core::summary::Summary;
 use baton_runtime::{board, builtin};
 use schemars::schema_for;
@@ -35,6 +36,9 @@ pub(super) fn run(place: &Place, args: &SchemaArgs) -> Outcome {
         SchemaName::ExecuteToInit => json!(schema_for!(ExecuteToInit)),
         SchemaName::FailureSummary => json!(schema_for!(FailureSummary)),
         SchemaName::ProblemsReport => json!(schema_for!(ProblemsReport)),
+        SchemaName::ScenarioTools => json!(schema_for!(ToolsFile)),
+        SchemaName::ScenarioCheckers => json!(schema_for!(CheckersFile)),
+        SchemaName::ScenarioSample => json!(schema_for!(Sample)),
         SchemaName::Problem => json!(schema_for!(Problem)),
     };
     Ok(Reply::new(pretty(&schema), schema))
