@@ -36,7 +36,7 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
             return Err(Failure::new(USAGE, format!("the demo needs `{program}` on the PATH")));
         }
     }
-    let folder = folder(args)?;
+    let folder = folder(args.folder.as_deref())?;
     let project = folder.join("project");
     unpack(&project)?;
     let root = project.join(baton_runtime::board::FOLDER);
@@ -109,10 +109,11 @@ fn executors(place: &Place) -> Result<Executors, Failure> {
     Ok(Executors::new(Box::new(agent)).with(main, Box::new(plain)))
 }
 
-fn folder(args: &DemoArgs) -> Result<PathBuf, Failure> {
+/// A new folder, or the one that was named, if nothing is in it.
+pub(super) fn folder(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(INTERNAL, format!("cannot make a folder: {error}"));
-    match &args.folder {
+    match named {
         None => {
             let folder =
                 tempfile::Builder::new().prefix("baton-demo-").tempdir().map_err(failed)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 
-use super::scripted::{self, Says};
+use super::scripted;
 
 static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../demo/scenario");
 

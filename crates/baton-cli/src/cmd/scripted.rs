@@ -77,12 +77,12 @@ fn one(mut stream: &TcpStream, answer: &dyn Fn(&Asked) -> Result<Says, String>) 
         Ok(says) => ("200 OK", events(&says, &asked.id())),
         Err(message) => ("400 Bad Request", json!({ "error": { "message": message } }).to_string()),
     };
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
+    // In one piece: a second one would wait until the first is acknowledged.
+    let reply = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(body.as_bytes()).ok()
+    stream.write_all(reply.as_bytes()).ok()
 }
 
 /// An answer as a stream of events.

@@ -47,7 +47,8 @@ impl Iteration {
                 continue;
             };
             let text = read::text(root, &format!("{folder}/{}", own.name), MAX_RESULT_BYTES);
-            let read: Option<Evaluation> = text.ok().and_then(|text| serde_json::from_str(&text).ok());
+            let read: Option<Evaluation> =
+                text.ok().and_then(|text| serde_json::from_str(&text).ok());
             match read.filter(|own| own.sample_id == id) {
                 Some(read) => drop(found.samples.insert(id.to_owned(), Outcome::from(&read))),
                 None => found.damaged.push(own.name),

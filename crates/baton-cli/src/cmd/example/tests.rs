@@ -18,7 +18,8 @@ use baton_runtime::sandbox::{Confine, Interrupt, Live, Program};
 use baton_runtime::store;
 use serde_json::{Value, json};
 
-use super::{Says, Version, files, judge, target};
+use super::{Version, files, judge, target};
+use crate::cmd::scripted::Says;
 
 /// What an evaluation came to.
 struct Result {
