@@ -421,6 +421,13 @@ How good the target is does not change the exit code: 0 says that the evaluation
     Status(ScenarioArgs),
     /// Show what failed in an iteration, and the problems behind it
     Report(ScenarioReportArgs),
+    /// Show which samples changed between two iterations
+    Diff(ScenarioDiffArgs),
+    /// Evaluate the built-in scenario, with its first design and with the repaired one
+    #[command(after_help = "\
+It needs no key and calls no model: target and judge are played by code, which goes by the rules in
+its prompt. The tools, the checkers, the conversations and all files are real.")]
+    Demo(ScenarioDemoArgs),
 }
 
 #[derive(Debug, Args)]
@@ -485,6 +492,31 @@ pub(crate) struct ScenarioReportArgs {
     /// Which iteration [default: the last one that is over]
     #[arg(long, value_name = "N")]
     pub(crate) iteration: Option<u32>,
+    /// Write it as a page that needs nothing else, with the conversations of failed samples
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioDiffArgs {
+    /// The scenario's folder, or its name in `scenarios/`
+    pub(crate) scenario: String,
+    /// The number of the earlier iteration
+    pub(crate) before: u32,
+    /// The number of the later one
+    pub(crate) after: u32,
+    /// The folder that paths are counted from [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioDemoArgs {
+    /// Where to put it; must be empty or absent [default: a new temporary folder]
+    pub(crate) folder: Option<PathBuf>,
+    /// The language of the scenario
+    #[arg(long, value_name = "LANG", default_value = "en", value_parser = ["en", "zh"])]
+    pub(crate) lang: String,
 }
 
 #[derive(Debug, Subcommand)]

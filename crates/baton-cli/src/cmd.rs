@@ -4,6 +4,7 @@ mod agent;
 mod debug;
 mod demo;
 mod doctor;
+mod example;
 mod handoff;
 mod history;
 mod init;
@@ -17,6 +18,7 @@ mod rules;
 mod run;
 mod scenario;
 mod schema;
+mod scripted;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -133,6 +135,8 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Scenario(ScenarioCommand::Run(args)) => scenario::run(&place, &args),
         Command::Scenario(ScenarioCommand::Status(args)) => scenario::status(&place, &args),
         Command::Scenario(ScenarioCommand::Report(args)) => scenario::report(&place, &args),
+        Command::Scenario(ScenarioCommand::Diff(args)) => scenario::diff(&place, &args),
+        Command::Scenario(ScenarioCommand::Demo(args)) => scenario::demo(&place, &args),
         Command::Pack(PackCommand::List) => pack::list(),
         Command::Pack(PackCommand::Show(args)) => pack::show(&place, &args),
         Command::Pack(PackCommand::Check { pack }) => pack::check(&place, pack.as_deref()),

@@ -1,10 +1,12 @@
 //! A scenario: samples that a target agent is put through, over a state that Baton holds. `parts`
 //! (manifests of tools and checkers, samples → checked types), `talk` (the conversation of target,
 //! user and tools), `check` (assertions on the final state and the calls → verdicts with a reason),
-//! `result` (what a sample leaves), `judge` (what a model is asked about it, and its answers),
+//! `result` (what a sample leaves), `compare` (two iterations → what changed),
+//! `judge` (what a model is asked about it, and its answers),
 //! `count` (what code counts: failures, groups, problems, priorities).
 
 pub mod check;
+pub mod compare;
 pub mod count;
 pub mod judge;
 pub mod parts;

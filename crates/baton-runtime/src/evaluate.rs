@@ -5,6 +5,7 @@
 mod ask;
 mod blame;
 mod for_runs;
+mod look;
 mod outputs;
 mod programs;
 mod read;
@@ -31,6 +32,7 @@ use crate::store::{self, Disk};
 use crate::{beneath, lock};
 
 pub use for_runs::ForRuns;
+pub use look::{Case, Outcomes};
 pub use outputs::{Iteration, head_of, iterations};
 
 /// Failures to reach a model in a row, after which it is not asked any more.

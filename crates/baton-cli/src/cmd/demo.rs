@@ -25,7 +25,8 @@ use super::{Outcome, Place};
 use crate::args::DemoArgs;
 use crate::reply::{Failure, INTERNAL, USAGE};
 
-static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../demo");
+static PROJECT: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../demo/project");
+const REPLIES: &str = include_str!("../../../../demo/replies.json");
 
 const TASK: &str = "average() panics for large numbers. Make it right for all of them.";
 
@@ -35,9 +36,9 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
             return Err(Failure::new(USAGE, format!("the demo needs `{program}` on the PATH")));
         }
     }
-    let folder = folder(args)?;
+    let folder = folder(args.folder.as_deref())?;
     let project = folder.join("project");
-    unpack(&folder)?;
+    unpack(&project)?;
     let root = project.join(baton_runtime::board::FOLDER);
     NewBoard { root: &root, pack: "tdd", language: "en" }.create()?;
     let goal = "# Project\n\n## Goal\naverage() gives the right answer for every pair of i32 and never panics.\n\n## Build and test\n`cargo test --offline`\n";
@@ -66,7 +67,9 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
         session.say(&format!("{missing}\nThe demo's own commands run unconfined.\n"));
         session.confined = false;
     }
-    session.executors = executors(place)?;
+    let url = model::serve(REPLIES)
+        .map_err(|why| Failure::new(INTERNAL, format!("cannot serve the demo's replies: {why}")))?;
+    session.executors = executors(place, &url)?;
     session.signals()?;
     let limits = Limits::of(10, 120);
     let start = Instant::now();
@@ -84,12 +87,9 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
     Ok(reply)
 }
 
-/// The built-in agent, with a model whose answers are bundled.
-fn executors(place: &Place) -> Result<Executors, Failure> {
-    let replies = FILES.get_file("replies.json").and_then(|file| file.contents_utf8());
-    let url = model::serve(replies.unwrap_or_default())
-        .map_err(|why| Failure::new(INTERNAL, format!("cannot serve the demo's replies: {why}")))?;
-    let endpoint = Endpoint::new(Wire::Chat, Some(&url), None);
+/// The built-in agent, with the model at this address.
+pub(super) fn executors(place: &Place, url: &str) -> Result<Executors, Failure> {
+    let endpoint = Endpoint::new(Wire::Chat, Some(url), None);
     let client = Client::new(endpoint, CallLimits::default());
     let mind = Mind {
         client: client.map_err(|why| Failure::new(INTERNAL, why))?,
@@ -109,10 +109,11 @@ fn executors(place: &Place) -> Result<Executors, Failure> {
     Ok(Executors::new(Box::new(agent)).with(main, Box::new(plain)))
 }
 
-fn folder(args: &DemoArgs) -> Result<PathBuf, Failure> {
+/// A new folder, or the one that was named, if nothing is in it.
+pub(super) fn folder(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(INTERNAL, format!("cannot make a folder: {error}"));
-    match &args.folder {
+    match named {
         None => {
             let folder =
                 tempfile::Builder::new().prefix("baton-demo-").tempdir().map_err(failed)?;
@@ -135,7 +136,7 @@ fn folder(args: &DemoArgs) -> Result<PathBuf, Failure> {
 
 /// Writes the project.
 fn unpack(folder: &Path) -> Result<(), Failure> {
-    let mut open: Vec<&Dir<'_>> = FILES.dirs().collect();
+    let mut open: Vec<&Dir<'_>> = vec![&PROJECT];
     while let Some(dir) = open.pop() {
         for file in dir.files() {
             // A file of this name would rule our own repository.

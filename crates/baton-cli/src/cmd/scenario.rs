@@ -1,8 +1,12 @@
-//! `baton scenario run|status|report`
+//! `baton scenario run|status|report|diff|demo`
+
+mod demo;
+mod diff;
+mod page;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -15,13 +19,13 @@ use baton_runtime::beneath::Root;
 use baton_runtime::board::Board;
 use baton_runtime::drive::Evaluator;
 use baton_runtime::evaluate::{
-    self, Ask, Error, Evaluated, ForRuns, Phase, Progress, Stop, Target,
+    self, Ask, Case, Error, Evaluated, ForRuns, Iteration, Phase, Progress, Stop, Target,
 };
 use baton_runtime::model::catalogue::Cost;
 use baton_runtime::model::choose;
 use baton_runtime::sandbox::Interrupt;
 use baton_runtime::store::Disk;
-use baton_runtime::{drive, load};
+use baton_runtime::{drive, load, store};
 use serde_json::{Value, json};
 
 use super::run::{asked, mind, profile};
@@ -417,9 +421,38 @@ pub(super) fn report(place: &Place, args: &ScenarioReportArgs) -> Outcome {
         "output_dir": own.inside,
         "summary": summary,
         "report": report,
+        "html": args.html,
     });
+    if let Some(file) = &args.html {
+        write_page(file, &root, own, &summary, &report)?;
+        return Ok(Reply::new(format!("wrote {}\n", file.display()), json));
+    }
     Ok(Reply::new(shown(own.number, &own.inside, &summary, &report), json))
 }
+
+fn write_page(
+    file: &Path,
+    root: &Root,
+    own: &Iteration,
+    summary: &FailureSummary,
+    report: &ProblemsReport,
+) -> Result<(), Failure> {
+    let first = summary.failures.iter().take(page::CASES);
+    let cases: Vec<Case> = first.map(|failure| own.case(root, &failure.sample_id)).collect();
+    let page = page::page(&page::Page {
+        scenario: own.head.as_ref().map_or("", |head| head.scenario.as_str()),
+        iteration: own.number,
+        folder: &own.inside,
+        target_model: own.head.as_ref().map_or("", |head| head.target_model.as_str()),
+        summary,
+        report,
+        cases: &cases,
+    });
+    Ok(store::write(file, page.as_bytes())?)
+}
+
+pub(super) use demo::run as demo;
+pub(super) use diff::run as diff;
 
 /// Of each list for people, so many; the files have all.
 const SHOWN: usize = 20;

@@ -19,7 +19,7 @@ use crate::beneath::Root;
 /// The start of an iteration's folder.
 const NAME: &str = "iteration_";
 /// Most that one of our documents about a sample may have.
-const MAX_RESULT_BYTES: u64 = 256 << 20;
+pub(super) const MAX_RESULT_BYTES: u64 = 256 << 20;
 
 /// The iteration that is evaluated.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ fn unchanged(number: u32, begun: Option<&Head>, now: &Head) -> Result<u32, Error
     }
 }
 
-const EVALUATION: &str = "_eval.json";
+pub(super) const EVALUATION: &str = "_eval.json";
 
 /// What a sample leaves.
 #[derive(Debug, Clone, Copy)]
