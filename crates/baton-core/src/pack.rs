@@ -48,6 +48,9 @@ pub struct Agent {
     pub role: String,
     /// It may change the project's files, so a pass before it no longer counts.
     pub writes: bool,
+    /// How it keeps within its window, unless `[agents.NAME] profile` says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }
 
 /// A pack in one language, checked.

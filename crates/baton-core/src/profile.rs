@@ -124,6 +124,18 @@ impl Profile {
         }
     }
 
+    /// The same for another model than the one it was made for: its window is that model's, and a
+    /// threshold that does not fit into it is left to the rule.
+    #[must_use]
+    pub fn for_model(mut self, model: &str, window: Option<u64>) -> Profile {
+        if self.model.as_deref() != Some(model) {
+            self.model = Some(model.to_owned());
+            self.context_window = window;
+            self.compact_at = self.compact_at.filter(|at| *at <= window.unwrap_or(WINDOW) / 5 * 4);
+        }
+        self
+    }
+
     /// The figures for a model with this window.
     pub fn settings(&self, model_window: Option<u64>) -> compact::Settings {
         let window = self.context_window.or(model_window).unwrap_or(WINDOW);

@@ -480,6 +480,7 @@ fn agents_of(prompts: &BTreeMap<AgentName, String>, known: &[Agent]) -> Vec<Agen
         name: name.clone(),
         role: "of this blackboard".to_owned(),
         writes: true,
+        profile: None,
     });
     known.iter().filter(|agent| prompts.contains_key(&agent.name)).cloned().chain(new).collect()
 }

@@ -8,6 +8,7 @@ use baton_core::config::{AgentConfig, Config};
 use baton_core::decision::Question;
 use baton_core::event::{Asker, Limits, Stop};
 use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
+use baton_core::message::Wire;
 use baton_core::profile::Profile;
 use baton_core::turn::Room;
 use baton_core::workflow::{APPROVE, Phase, State};
@@ -36,11 +37,19 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
         return Err(Failure::new(USAGE, "what is the task?").hint("baton run \"make add() safe\""));
     }
     // Who could run a stage is asked first: a blackboard is not made for nothing.
-    let config = match place.board_path() {
-        Some(_) => place.board()?.config,
-        None => load::config(&place.environment, None)?.0,
+    let (config, agents) = match place.board_path() {
+        Some(_) => {
+            let board = place.board()?;
+            (board.config, board.pack.manifest.agents)
+        }
+        None => {
+            let named = args.pack.as_deref().unwrap_or(builtin::DEFAULT_PACK);
+            let built_in = builtin::packs().into_iter().find(|(own, _)| own.name == named);
+            let agents = built_in.map(|(own, _)| own.agents).unwrap_or_default();
+            (load::config(&place.environment, None)?.0, agents)
+        }
     };
-    let executors = executors(place, &config, &args.how)?;
+    let executors = executors(place, &config, &agents, &args.how)?;
     let board = board_for(place, args)?;
     let limits = limits(&board.config, &args.budget, None);
     let scenario = scenario(&board, args.scenario.as_deref())?;
@@ -272,7 +281,8 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn open(place: &'a Place, board: &'a Board, how: &HowArgs) -> Result<Session<'a>, Failure> {
-        Session::with(place, board, executors(place, &board.config, how)?, how)
+        let agents = &board.pack.manifest.agents;
+        Session::with(place, board, executors(place, &board.config, agents, how)?, how)
     }
 
     fn with(
@@ -568,18 +578,34 @@ impl Executor for Nobody {
     }
 }
 
-fn executors(place: &Place, config: &Config, how: &HowArgs) -> Result<Executors, Failure> {
+fn executors(
+    place: &Place,
+    config: &Config,
+    agents: &[baton_core::pack::Agent],
+    how: &HowArgs,
+) -> Result<Executors, Failure> {
     let everybody = AgentConfig { executor: how.executor.clone(), ..AgentConfig::default() };
-    let default = chosen(place, config, how, &everybody)?;
+    let default = chosen(place, config, how, &everybody, None)?;
     let main = AgentName::new(MAIN).expect("a word of the workflow is a valid name");
     let decides = default.deciding();
     let mut all = Executors::new(default.working(place, config));
     if let Some(decides) = decides {
         all = all.with(main.clone(), decides);
     }
+    let packs = |name: &AgentName| {
+        let own = agents.iter().find(|own| own.name == *name);
+        own.and_then(|own| own.profile.as_deref())
+    };
+    // Those of whom only the pack says something run as everybody does.
+    let unset =
+        agents.iter().filter(|own| own.profile.is_some() && !config.agents.contains_key(&own.name));
+    for own in unset {
+        let own_executor = chosen(place, config, how, &everybody, packs(&own.name))?;
+        all = all.with(own.name.clone(), own_executor.working(place, config));
+    }
     for (name, own) in &config.agents {
         if *own != AgentConfig::default() {
-            let own = chosen(place, config, how, own)?;
+            let own = chosen(place, config, how, own, packs(name))?;
             let executor = match own.deciding().filter(|_| *name == main) {
                 Some(decides) => decides,
                 None => own.working(place, config),
@@ -626,6 +652,7 @@ fn chosen(
     config: &Config,
     how: &HowArgs,
     own: &AgentConfig,
+    packs: Option<&str>,
 ) -> Result<Chosen, Failure> {
     let name = own.executor.as_deref();
     if let Some(name) = name.filter(|name| *name != BUILTIN) {
@@ -649,11 +676,18 @@ fn chosen(
         }
         return Ok(Chosen::Program(Box::new(Agent::new(preset, &place.environment))));
     }
-    let profile = profile(own.profile.as_deref().unwrap_or("stage"), config)?;
-    let model = own.model.as_deref().or(profile.model.as_deref());
+    let named = own.profile.as_deref().or(packs).unwrap_or("stage");
+    let profile = profile(named, config)?;
+    // A person's profile brings its model; of a pack's, a model that the person named is stronger.
+    let persons = own.profile.as_ref().and(profile.model.as_deref());
+    let model = own.model.as_deref().or(persons);
     match choose::choose(&asked(&how.provider, model), config, &place.environment) {
         Err(problem) => Err(Failure::new(USAGE, problem.to_string())),
         Ok(Some(choice)) => {
+            let (choice, profile) = match own.profile {
+                Some(_) => (choice, profile),
+                None => by_pack(choice, profile, config),
+            };
             mind(&choice, config, &how.tape, &profile).map(|mind| Chosen::Model(Box::new(mind)))
         }
         Ok(None) if name.is_none() => {
@@ -668,6 +702,22 @@ fn chosen(
         }
         Ok(None) => Err(nothing_to_call()),
     }
+}
+
+/// A profile that a pack suggests, with the model that is called.
+fn by_pack(
+    mut choice: choose::Choice,
+    profile: Profile,
+    config: &Config,
+) -> (choose::Choice, Profile) {
+    // The models of profiles are one provider's.
+    if choice.model.is_none() && choice.endpoint.wire == Wire::Anthropic {
+        choice.model.clone_from(&profile.model);
+    }
+    let Some(model) = &choice.model else { return (choice, profile) };
+    let window = catalogue::known(model, config.models.get(model)).context_window;
+    let profile = profile.for_model(model, window.map(|window| window.0));
+    (choice, profile)
 }
 
 fn nothing_to_call() -> Failure {

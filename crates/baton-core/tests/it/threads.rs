@@ -644,6 +644,23 @@ fn the_built_in_profiles_have_their_figures_and_a_configuration_changes_them() {
 }
 
 #[test]
+fn a_profile_of_a_pack_fits_the_model_that_is_called() {
+    let none = IndexMap::new();
+    let execute = Profile::named("execute", &none).unwrap();
+    let same = execute.clone().for_model("claude-sonnet-4-5", Some(200_000));
+    assert_eq!(same.settings(Some(200_000)).compact_at, 700_000, "as it was made");
+    let small = execute.clone().for_model("qwen", Some(16_000)).settings(Some(16_000));
+    assert_eq!((small.compact_at, small.keep), (12_800, 5), "0.8 of its window");
+    let unknown = execute.clone().for_model("qwen", None).settings(None);
+    assert_eq!(unknown.compact_at, 160_000, "of a model of which nothing is known");
+    let init = Profile::named("init", &none).unwrap().for_model("large", Some(1_000_000));
+    assert_eq!(init.settings(Some(1_000_000)).compact_at, 150_000, "what fits stays");
+    let names = |name: &str| crate::common::pack(name, "en").manifest.agents;
+    let profiles: Vec<_> = names("scenario").into_iter().map(|own| own.profile.unwrap()).collect();
+    assert_eq!(profiles, ["init", "execute"]);
+}
+
+#[test]
 fn a_turn_that_alone_fills_the_window_is_handed_over_inside() {
     let mut player = Player::new(Protocol::Native, settings(Strategy::Archive, 6_000, 10));
     player.keep = 10;
