@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+mod comparisons;
 mod decision_cases;
 mod documents;
 mod facts;

@@ -195,7 +195,7 @@ fn talked(sample: &Sample, stage: &Stage, tool: &mut Live) -> Talk {
             Next::User => panic!("all users are scripted"),
             Next::Done => break,
         };
-        talk = talk.after(stage, step);
+        talk.take(stage, step);
     }
     assert_eq!(talk.ended(), None, "{}", sample.sample_id);
     talk
