@@ -20,6 +20,7 @@ mod plans;
 mod report_cases;
 mod prompts;
 mod round_trips;
+mod scenarios;
 mod summaries;
 mod threads;
 mod tidy;
