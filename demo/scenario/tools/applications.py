@@ -23,7 +23,7 @@ def check(question):
             if own.get(name) != value:
                 reason = f"application {number}: {name} is {own.get(name)!r}, expected {value!r}"
                 return {"passed": False, "reason": reason, "turns": turns[number - 1 : number]}
-    return {"passed": True, "reason": f"{len(found)} applications, as expected"}
+    return {"passed": True, "reason": f"applications, as expected: {len(found)}"}
 
 
 for line in sys.stdin:

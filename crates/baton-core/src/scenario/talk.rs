@@ -214,7 +214,6 @@ impl Talk {
         self.sent = self.messages.len();
         self.count(&answer.usage);
         let action = protocol::action(stage.protocol, answer, self.numbered);
-        self.numbered += u32::try_from(action.calls.len()).unwrap_or(u32::MAX);
         self.messages.push(action.message);
         let said = match (&action.last_words, &answer.stop) {
             (Some(words), _) => words.clone(),
@@ -222,13 +221,15 @@ impl Talk {
             (None, _) => answer.text(),
         };
         let mut spoken = Spoken::text(self.turn, Speaker::Assistant, said);
-        spoken.tool_calls = (action.calls.iter())
-            .map(|own| Asked {
-                id: own.id.clone(),
+        for own in &action.calls {
+            // A provider's ids differ from run to run.
+            self.numbered += 1;
+            spoken.tool_calls.push(Asked {
+                id: format!("c{}", self.numbered),
                 name: own.name.clone(),
                 arguments: own.arguments.clone(),
-            })
-            .collect();
+            });
+        }
         self.history.push(spoken);
         if let Stop::Refusal(_) = &answer.stop {
             return self.ends("the target refused");
@@ -312,7 +313,8 @@ impl Talk {
         self.history.push(Spoken {
             turn: self.turn,
             role: Speaker::Tool,
-            tool_call_id: Some(call.id),
+            // Of those that were asked for, the first of what is open.
+            tool_call_id: Some(format!("c{}", self.calls.len() + 1)),
             name: Some(call.name.clone()),
             content: result.clone(),
             tool_calls: Vec::new(),

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod common;
+mod comparisons;
 mod decision_cases;
 mod documents;
 mod facts;
@@ -20,6 +21,7 @@ mod plans;
 mod report_cases;
 mod prompts;
 mod round_trips;
+mod scenarios;
 mod summaries;
 mod threads;
 mod tidy;

@@ -47,7 +47,7 @@ pub(super) fn all(
     }
     let next = AtomicUsize::new(0);
     let jobs = ask.jobs.clamp(1, 256).min(open.len().max(1));
-    let (sender, receiver) = sync_channel::<Finished<Attribution>>(2 * jobs);
+    let (sender, receiver) = sync_channel::<Finished<Attribution>>(writer::LOT.max(jobs));
     let wrote = std::thread::scope(|scope| {
         let (open, next) = (&open, &next);
         let mut workers = Vec::new();

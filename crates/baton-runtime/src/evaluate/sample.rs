@@ -53,7 +53,7 @@ pub(super) fn all(
     tell(tally);
     let next = AtomicUsize::new(0);
     let jobs = ask.jobs.clamp(1, 256).min(open.len().max(1));
-    let (sender, receiver) = sync_channel::<Finished<Evaluation>>(2 * jobs);
+    let (sender, receiver) = sync_channel::<Finished<Evaluation>>(writer::LOT.max(jobs));
     let wrote = std::thread::scope(|scope| {
         let (open, next) = (&open, &next);
         let mut workers = Vec::new();

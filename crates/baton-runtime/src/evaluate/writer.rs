@@ -9,7 +9,7 @@ use super::{OUTAGE, Stop};
 use crate::store::{self, Disk};
 
 /// At most so many are written at once.
-const LOT: usize = 64;
+pub(super) const LOT: usize = 64;
 
 /// Something that is finished when its last file is there.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ mod power;
 mod question;
 mod race;
 mod reference;
+mod scenario;
 // One scripted model for the tests of both crates.
 #[expect(dead_code, reason = "each program of tests uses a part of it")]
 #[path = "../../../baton-cli/tests/scripted/mod.rs"]
@@ -26,6 +27,9 @@ fn main() {
     if args.first().is_some_and(|word| word == "child") {
         std::process::exit(reference::child(&args[1..]));
     }
+    if args.first().is_some_and(|word| word == "evaluate") {
+        std::process::exit(scenario::child(&args[1..]));
+    }
     if let [word, folder] = &args[..]
         && word == "store"
     {
@@ -36,7 +40,11 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 24] = [
+    let tests: [(&str, fn()); 25] = [
+        (
+            "killed_at_every_write_of_an_evaluation",
+            scenario::killed_at_every_write_of_an_evaluation,
+        ),
         ("a_run_is_the_same_twice", sweep::a_run_is_the_same_twice),
         ("killed_at_every_point_a_run_reaches_the_same_board", sweep::killed_at_every_point),
         (

@@ -22,6 +22,7 @@ enum Kind {
 /// The words for a kind, in one language.
 struct Words {
     cause: &'static str,
+    evidence: &'static str,
     suggestion: &'static str,
     title: &'static str,
     section: &'static str,
@@ -67,72 +68,91 @@ impl Kind {
     }
 
     fn words(self, is_chinese: bool) -> Words {
-        match (self, is_chinese) {
-            (Kind::NotDeducted, false) => Words {
+        if is_chinese { self.chinese() } else { self.english() }
+    }
+
+    fn english(self) -> Words {
+        match self {
+            Kind::NotDeducted => Words {
                 title: "It is not said when the balance is deducted",
+                evidence: "an application was made and stays pending; update_employee_leave_balance was never called for it",
                 cause: "The application was made, but its days were never taken off: the rules do not say when that is done.",
                 suggestion: "After step 2 add: call update_employee_leave_balance immediately after create_leave_application has succeeded.",
                 section: "## How an application is made",
                 rationale: "A step that no rule names is left out.",
             },
-            (Kind::NotDeducted, true) => Words {
-                title: "余额扣减时机未明确",
-                cause: "申请已创建，但天数从未扣减：业务规则没有说明何时扣减余额。",
-                suggestion: "在步骤2后添加：create_leave_application 成功后必须立即调用 update_employee_leave_balance 扣减余额。",
-                section: "## 请假申请流程",
-                rationale: "明确业务规则，避免遗漏关键操作。",
-            },
-            (Kind::Tolerance, false) => Words {
+            Kind::Tolerance => Words {
                 title: "The balance is compared too strictly",
+                evidence: "7.0 days are expected and 6.999999 found",
                 cause: "The balance is right but for the last digits: it is booked hour by hour, and the checker compares exactly.",
                 suggestion: "Let leave_balance_deducted allow a difference of 0.01 days.",
                 section: "checkers.leave_balance_deducted",
                 rationale: "Sums of fractions are not exact in floating point.",
             },
-            (Kind::Tolerance, true) => Words {
-                title: "余额checker容忍度过严",
-                cause: "余额只差最后几位小数：按小时累计扣减，而checker要求精确相等。",
-                suggestion: "将 leave_balance_deducted 改为容忍 0.01 天误差。",
-                section: "checkers.leave_balance_deducted",
-                rationale: "处理浮点数精度问题。",
-            },
-            (Kind::CrossYear, false) => Words {
+            Kind::CrossYear => Words {
                 title: "Nothing is said of leave across the turn of the year",
+                evidence: "update_employee_leave_balance was called with the days of both years",
                 cause: "All days of a leave across the turn of the year were taken off this year's balance: the rules say nothing of such leave.",
                 suggestion: "Add: of cross-year leave, only the working days of the current year are deducted with update_employee_leave_balance.",
                 section: "## Leave across the turn of the year",
                 rationale: "Each year has its own balance.",
             },
-            (Kind::CrossYear, true) => Words {
-                title: "跨年度请假的余额计算未规定",
-                cause: "跨年度假期的全部天数都从今年的余额中扣减：业务规则没有规定跨年度请假。",
-                suggestion: "添加：跨年度请假只有当年的工作日通过 update_employee_leave_balance 扣减。",
-                section: "## 跨年度请假",
-                rationale: "每个年度有各自的余额。",
-            },
-            (Kind::Holiday, false) => Words {
+            Kind::Holiday => Words {
                 title: "Nothing is said of the company's own holidays",
+                evidence: "the balance is too low by exactly the company holidays within the leave",
                 cause: "A company holiday within the leave was counted as a working day: the rules do not say that it is none.",
                 suggestion: "Add: days in company_holidays are no working days and are not counted.",
                 section: "## Kinds of leave",
                 rationale: "The design says that these days are no working days; the rules must, too.",
             },
-            (Kind::Holiday, true) => Words {
-                title: "公司假日如何计算未规定",
-                cause: "假期中的公司假日被算作工作日：业务规则没有说明公司假日不是工作日。",
-                suggestion: "添加：company_holidays 中的日期不是工作日，不计入天数。",
-                section: "## 假期类型",
-                rationale: "设计中规定公司假日不是工作日，业务规则也应写明。",
-            },
-            (Kind::Other, false) => Words {
+            Kind::Other => Words {
                 title: "Failures without a common cause",
+                evidence: "what the checkers found differs from sample to sample",
                 cause: "The target did not do what the checker expects; the rules do not settle it.",
                 suggestion: "Read these conversations and say in the rules what is expected.",
                 section: "## How an application is made",
                 rationale: "What the rules leave open is done in one way or another.",
             },
-            (Kind::Other, true) => Words {
+        }
+    }
+
+    fn chinese(self) -> Words {
+        match self {
+            Kind::NotDeducted => Words {
+                title: "余额扣减时机未明确",
+                evidence: "都创建了申请但未扣减余额，申请状态停留在 pending",
+                cause: "申请已创建，但天数从未扣减：业务规则没有说明何时扣减余额。",
+                suggestion: "在步骤2后添加：create_leave_application 成功后必须立即调用 update_employee_leave_balance 扣减余额。",
+                section: "## 请假申请流程",
+                rationale: "明确业务规则，避免遗漏关键操作。",
+            },
+            Kind::Tolerance => Words {
+                title: "余额checker容忍度过严",
+                evidence: "预期7.0天但实际6.999999天",
+                cause: "余额只差最后几位小数：按小时累计扣减，而checker要求精确相等。",
+                suggestion: "将 leave_balance_deducted 改为容忍 0.01 天误差。",
+                section: "checkers.leave_balance_deducted",
+                rationale: "处理浮点数精度问题。",
+            },
+            Kind::CrossYear => Words {
+                title: "跨年度请假的余额计算未规定",
+                evidence: "调用 update_employee_leave_balance 时传入了两个年度的全部天数",
+                cause: "跨年度假期的全部天数都从今年的余额中扣减：业务规则没有规定跨年度请假。",
+                suggestion: "添加：跨年度请假只有当年的工作日通过 update_employee_leave_balance 扣减。",
+                section: "## 跨年度请假",
+                rationale: "每个年度有各自的余额。",
+            },
+            Kind::Holiday => Words {
+                title: "公司假日如何计算未规定",
+                evidence: "余额恰好少了假期中的公司假日天数",
+                cause: "假期中的公司假日被算作工作日：业务规则没有说明公司假日不是工作日。",
+                suggestion: "添加：company_holidays 中的日期不是工作日，不计入天数。",
+                section: "## 假期类型",
+                rationale: "设计中规定公司假日不是工作日，业务规则也应写明。",
+            },
+            Kind::Other => Words {
                 title: "没有共同原因的失败",
+                evidence: "各个样本的checker结果各不相同",
                 cause: "目标没有做到checker期望的操作，业务规则也没有明确。",
                 suggestion: "阅读这些对话，在业务规则中写明期望。",
                 section: "## 请假申请流程",
@@ -261,8 +281,8 @@ fn problems(parts: &Parts<'_>, is_chinese: bool) -> Value {
         );
         let count: usize = own.iter().map(|group| group.count).sum();
         let evidence = match is_chinese {
-            false => format!("{count} samples: {}", words.cause),
-            true => format!("{count}个case：{}", words.cause),
+            false => format!("in {count} samples {}", words.evidence),
+            true => format!("{count}个case：{}", words.evidence),
         };
         problems.push(json!({
             "problem_id": id,

@@ -25,13 +25,24 @@ pub(super) struct Rules {
     deducts_hours: bool,
     /// Of leave across the turn of the year, only this year's days are.
     pub(super) splits_years: bool,
+    /// The company's own holidays are no working days.
+    skips_holidays: bool,
 }
 
 impl Rules {
     pub(super) fn of(prompt: &str) -> Rules {
         let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
-        let mut rules = Rules { deducts: false, deducts_hours: false, splits_years: false };
-        for line in prompt.lines().map(str::to_lowercase).filter(|line| line.contains(DEDUCT)) {
+        let mut rules = Rules {
+            deducts: false,
+            deducts_hours: false,
+            splits_years: false,
+            skips_holidays: false,
+        };
+        for line in prompt.lines().map(str::to_lowercase) {
+            rules.skips_holidays |= line.contains("company_holidays") && has(&line, &["not", "不"]);
+            if !line.contains(DEDUCT) {
+                continue;
+            }
             let of_hours = has(&line, &["hour", "小时"]);
             let of_years = has(&line, &["cross-year", "跨年"]);
             rules.deducts_hours |= of_hours;
@@ -127,7 +138,7 @@ impl Talk {
             Some(Ok(info)) => info,
         };
         if let Some(application) = self.not_deducted() {
-            return self.deduct(&employee, application);
+            return self.deduct(&employee, info, application);
         }
         let wish = Wish::of(&self.turns, self.created_at());
         self.go_on(&employee, info, &wish)
@@ -152,8 +163,8 @@ impl Talk {
         let Some(kind) = wish.kind else {
             return self.say("Is it annual, sick or unpaid leave?", "请问是年假、病假还是事假？");
         };
-        let days = wish.days(start, end);
-        if kind == "annual" && self.counted(wish, start, end) > balance + 1e-6 {
+        let days = self.days(info, wish, start, end);
+        if kind == "annual" && self.counted(info, wish, start, end) > balance + 1e-6 {
             return self.say(
                 &format!(
                     "That is {days} days, but your balance is {balance:.2}. I cannot apply for it."
@@ -210,7 +221,7 @@ impl Talk {
         })
     }
 
-    fn deduct(&self, employee: &str, application: &Value) -> Says {
+    fn deduct(&self, employee: &str, info: &Value, application: &Value) -> Says {
         let mut arguments = json!({
             "employee_id": employee,
             "application_id": application["application_id"],
@@ -221,7 +232,7 @@ impl Talk {
             && self.rules.splits_years
             && start.year != end.year
         {
-            arguments["days"] = json!(f64::from(start.workdays(end.min(start.last_of_year()))));
+            arguments["days"] = json!(self.workdays(info, start, end.min(start.last_of_year())));
         }
         if application["hours"].is_number() {
             arguments["hours"] = application["hours"].clone();
@@ -230,11 +241,26 @@ impl Talk {
     }
 
     /// The days that must be in the balance.
-    fn counted(&self, wish: &Wish, start: Day, end: Day) -> f64 {
+    fn counted(&self, info: &Value, wish: &Wish, start: Day, end: Day) -> f64 {
         match self.rules.splits_years && start.year != end.year {
-            true => f64::from(start.workdays(start.last_of_year())),
-            false => wish.days(start, end),
+            true => self.workdays(info, start, start.last_of_year()),
+            false => self.days(info, wish, start, end),
         }
+    }
+
+    fn days(&self, info: &Value, wish: &Wish, start: Day, end: Day) -> f64 {
+        match wish.hours {
+            Some(hours) => hours / HOURS_A_DAY,
+            None if wish.is_half => 0.5,
+            None => self.workdays(info, start, end),
+        }
+    }
+
+    fn workdays(&self, info: &Value, start: Day, end: Day) -> f64 {
+        let all = info["company_holidays"].as_array().into_iter().flatten();
+        let holidays = all.filter_map(|day| Day::of(day.as_str()?));
+        let holidays: Vec<Day> = holidays.filter(|_| self.rules.skips_holidays).collect();
+        f64::from(start.workdays(end, &holidays))
     }
 
     /// As last heard.
@@ -286,13 +312,5 @@ impl Wish {
             wish.is_half |= turn.is_half;
         }
         wish
-    }
-
-    fn days(&self, start: Day, end: Day) -> f64 {
-        match self.hours {
-            Some(hours) => hours / HOURS_A_DAY,
-            None if self.is_half => 0.5,
-            None => f64::from(start.workdays(end)),
-        }
     }
 }

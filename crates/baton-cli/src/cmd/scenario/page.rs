@@ -56,13 +56,13 @@ summary{cursor:pointer}summary .soft{margin-left:.5rem}\
 .critical,.high{color:var(--bad)}.medium{color:var(--warn)}.low{color:var(--soft)}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}\
 th,td{text-align:left;vertical-align:top;padding:.35rem .7rem .35rem 0;border-bottom:1px solid var(--line)}\
-th{color:var(--soft);font-weight:600;white-space:nowrap}td.id{white-space:nowrap}\
+th{color:var(--soft);font-weight:600;white-space:nowrap}td.id{white-space:nowrap}td.text{min-width:16rem}\
 .good{color:var(--good)}.bad{color:var(--bad)}\
 .said{border-left:3px solid var(--line);padding:.15rem 0 .15rem .8rem;margin:.35rem 0}\
 .said.user{border-color:var(--link)}.said.tool{font-size:.93rem}\
 .turn{margin:.8rem 0;padding:.1rem .6rem;border-radius:6px}\
 .turn.marked{background:var(--mark)}\
-.who{color:var(--soft);font-size:.8rem;text-transform:uppercase;letter-spacing:.04em}\
+.who{color:var(--soft);font-size:.8rem}\
 .text{white-space:pre-wrap}dl{margin:.5rem 0;display:grid;grid-template-columns:max-content 1fr;gap:.25rem 1rem}\
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\
 @media (max-width:40rem){body{padding:1rem}dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}}\

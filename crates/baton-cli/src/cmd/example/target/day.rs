@@ -44,15 +44,15 @@ impl Day {
         }
     }
 
-    /// Mondays to Fridays up to this day, at most a year of them.
-    pub(super) fn workdays(self, end: Day) -> u16 {
+    /// Mondays to Fridays up to this day that are no holidays, at most a year of them.
+    pub(super) fn workdays(self, end: Day, holidays: &[Day]) -> u16 {
         let mut count = 0;
         let mut day = self;
         for _ in 0..=366 {
             if day > end {
                 break;
             }
-            count += u16::from(day.weekday() < 5);
+            count += u16::from(day.weekday() < 5 && !holidays.contains(&day));
             day = day.next();
         }
         count
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn working_days_are_counted_over_weekends_months_and_years() {
-        let count = |from: &str, to: &str| Day::of(from).unwrap().workdays(Day::of(to).unwrap());
+        let count =
+            |from: &str, to: &str| Day::of(from).unwrap().workdays(Day::of(to).unwrap(), &[]);
         for (from, to, expected) in [
             ("2026-03-09", "2026-03-11", 3),
             ("2026-08-06", "2026-08-14", 7),
@@ -96,6 +97,8 @@ mod tests {
         ] {
             assert_eq!(count(from, to), expected, "{from} {to}");
         }
+        let [start, end] = ["2026-12-28", "2026-12-31"].map(|day| Day::of(day).unwrap());
+        assert_eq!(start.workdays(end, &[end]), 3);
         assert_eq!(Day::of("2026-02-29"), None);
     }
 }
