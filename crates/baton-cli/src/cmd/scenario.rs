@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use baton_core::config::Config;
 use baton_core::handoff::make::{FailureSummary, ProblemsReport};
+use baton_core::id::Tokens;
 use baton_core::scenario::count;
 use baton_core::text;
 use baton_core::turn::Protocol;
 use baton_runtime::beneath::Root;
 use baton_runtime::evaluate::{self, Ask, Error, Evaluated, Phase, Progress, Stop, Target};
-use baton_runtime::model::catalogue::Cost;
+use baton_runtime::model::catalogue::{self, Cost};
 use baton_runtime::model::choose;
 use baton_runtime::sandbox::Interrupt;
 use baton_runtime::store::Disk;
@@ -30,6 +31,8 @@ use crate::reply::{
 /// Where scenarios are, from the root.
 const FOLDER: &str = "scenarios";
 const JOBS: u32 = 8;
+/// Of an answer, where nobody knows the model.
+const MAX_OUTPUT: Tokens = Tokens(8_192);
 
 /// The root, and the scenario's folder from there.
 struct Where {
@@ -102,8 +105,8 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
     let own = &config.scenario;
     let target = args.target_model.as_ref().or(own.target.as_ref());
     let target = model(place, args, &config, target)?;
-    let judge = args.judge_model.as_ref().or(own.judge.as_ref());
-    let judge = model(place, args, &config, judge)?;
+    let judge = args.judge_model.as_ref().or(own.judge.as_ref()).or(args.provider.model.as_ref());
+    let judge = judging(&target, judge, &config);
     let target = Target { temperature: args.temperature, ..target };
     let interrupt = Interrupt::default();
     watch_signals(&interrupt)?;
@@ -161,6 +164,18 @@ fn model(
         temperature: None,
         price: mind.price,
     })
+}
+
+/// At the same provider, and the same model unless another is named.
+fn judging(target: &Target, name: Option<&String>, config: &Config) -> Target {
+    let Some(name) = name.filter(|name| **name != target.model) else { return target.clone() };
+    let known = catalogue::known(name, config.models.get(name));
+    Target {
+        model: name.clone(),
+        max_output: known.max_output.map_or(MAX_OUTPUT, |most| most.min(Tokens(2 * MAX_OUTPUT.0))),
+        price: known.price,
+        ..target.clone()
+    }
 }
 
 /// Ctrl-C stops in good order; a second one leaves.
