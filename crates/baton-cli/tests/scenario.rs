@@ -270,8 +270,7 @@ fn what_goes_wrong_with_one_sample_is_named_and_the_others_go_on() {
     assert_eq!(done["problems"][0]["affected"], 2);
     let report = place.left(1, "layer1_problems_report.json");
     assert_eq!(report["layer1_problems"][0]["problem_type"], "Grouped_Without_Attribution");
-    // What is mended runs again, and nothing else.
-    place.sample("S_BADCHECK", "how: well", &["own"]);
+    // What could not be evaluated runs again, and nothing else.
     let calls = place.asked("target");
     let again = place.json(&[
         "scenario",
@@ -284,7 +283,8 @@ fn what_goes_wrong_with_one_sample_is_named_and_the_others_go_on() {
         "4",
     ]);
     assert_eq!((&again["iteration"], &again["redone"]), (&json!(1), &json!(11)), "{again}");
-    assert!(place.asked("target") - calls <= 14, "{}", place.asked("target") - calls);
+    let samples = place.log.lock().unwrap()[..].iter().skip(calls).cloned().collect::<Vec<_>>();
+    assert!(samples.iter().all(|(_, said)| !said.contains("please")), "{samples:?}");
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn a_budget_of_tokens_stops_in_good_order() {
 }
 
 #[test]
-fn only_some_samples_and_the_json_protocol() {
+fn only_some_samples_may_be_asked_for_and_schemas_are_printed() {
     let place = Place::new(0);
     let done = place.json(&["scenario", "run", "leave", "--only", "S_PASSES", "--json"]);
     assert_eq!((&done["total"], &done["passed"]), (&json!(1), &json!(1)));
