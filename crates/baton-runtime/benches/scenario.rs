@@ -146,6 +146,7 @@ fn evaluation(root: &Path, url: &str, jobs: usize) {
     let done = evaluate(&Ask {
         root,
         scenario: "scenarios/bench",
+        number: None,
         target: &target,
         judge: &target,
         jobs,

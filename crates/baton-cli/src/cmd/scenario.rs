@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use baton_core::config::Config;
 use baton_core::handoff::make::{FailureSummary, ProblemsReport};
+use baton_core::id::Tokens;
 use baton_core::scenario::count;
 use baton_core::text;
 use baton_core::turn::Protocol;
@@ -21,7 +22,7 @@ use baton_runtime::drive::Evaluator;
 use baton_runtime::evaluate::{
     self, Ask, Case, Error, Evaluated, ForRuns, Iteration, Phase, Progress, Stop, Target,
 };
-use baton_runtime::model::catalogue::Cost;
+use baton_runtime::model::catalogue::{self, Cost};
 use baton_runtime::model::choose;
 use baton_runtime::sandbox::Interrupt;
 use baton_runtime::store::Disk;
@@ -40,6 +41,8 @@ use crate::reply::{
 /// Where scenarios are, from the root.
 const FOLDER: &str = "scenarios";
 const JOBS: u32 = 8;
+/// Of an answer, where nobody knows the model.
+const MAX_OUTPUT: Tokens = Tokens(8_192);
 
 /// The root, and the scenario's folder from there.
 struct Where {
@@ -112,19 +115,16 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
     let own = &config.scenario;
     let target = args.target_model.as_ref().or(own.target.as_ref());
     let protocol = match args.protocol {
-        None | Some(ProtocolArg::Native) => Protocol::Native,
+        None => config.agent.protocol,
+        Some(ProtocolArg::Native) => Protocol::Native,
         Some(ProtocolArg::Json) => Protocol::Json,
         Some(ProtocolArg::React) => Protocol::React,
     };
-    let model = |name: Option<&String>| -> Result<Target, Failure> {
-        let found = model(place, &args.provider, &args.tape, &config, name)?;
-        found.ok_or_else(|| {
-            Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
-        })
-    };
-    let target = model(target)?;
-    let judge = args.judge_model.as_ref().or(own.judge.as_ref());
-    let judge = Target { protocol, ..model(judge)? };
+    let target = model(place, &args.provider, &args.tape, &config, target)?.ok_or_else(|| {
+        Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
+    })?;
+    let judge = args.judge_model.as_ref().or(own.judge.as_ref()).or(args.provider.model.as_ref());
+    let judge = judging(&target, judge, &config);
     let target = Target { temperature: args.temperature, protocol, ..target };
     let interrupt = Interrupt::default();
     watch_signals(&interrupt)?;
@@ -191,9 +191,10 @@ pub(super) fn evaluator(
     let own = &config.scenario;
     // Failures are attributed by the model of the agent whose work is evaluated.
     let working = config.agents.get(&rules.of).and_then(|agent| agent.model.as_ref());
-    let model = |name| model(place, &how.provider, &how.tape, config, name);
-    let (target, judge) = (model(own.target.as_ref())?, model(own.judge.as_ref().or(working))?);
-    let Some((target, judge)) = target.zip(judge) else { return Ok(None) };
+    let target = model(place, &how.provider, &how.tape, config, own.target.as_ref())?;
+    let Some(target) = target else { return Ok(None) };
+    let persons = own.judge.as_ref().or(working).or(how.provider.model.as_ref());
+    let judge = judging(&target, persons, config);
     Ok(Some(Box::new(ForRuns {
         root: drive::project_of(&board.root),
         target,
@@ -202,6 +203,18 @@ pub(super) fn evaluator(
         confined: !how.no_sandbox,
         environment: place.environment.clone(),
     })))
+}
+
+/// At the same provider, and the same model unless another is named.
+fn judging(target: &Target, name: Option<&String>, config: &Config) -> Target {
+    let Some(name) = name.filter(|name| **name != target.model) else { return target.clone() };
+    let known = catalogue::known(name, config.models.get(name));
+    Target {
+        model: name.clone(),
+        max_output: known.max_output.map_or(MAX_OUTPUT, |most| most.min(Tokens(2 * MAX_OUTPUT.0))),
+        price: known.price,
+        ..target.clone()
+    }
 }
 
 /// Ctrl-C stops in good order; a second one leaves.

@@ -183,19 +183,16 @@ impl<'a> Worker<'a> {
             }
         };
         let mut talk = Talk::begin(&sample);
-        let (mut is_outage, mut evaluation) = (false, None);
-        match self.talks(&mut talk).and_then(|()| self.checks(&text, &sample, &talk)) {
-            Ok(checked) => {
-                evaluation = Some(Evaluation::of_checkers(id, talk.turns(), checked));
-            }
+        let talked = self.talks(&mut talk).and_then(|()| self.checks(&text, &sample, &talk));
+        let (evaluation, is_outage) = match talked {
+            Ok(checked) => (Evaluation::of_checkers(id, talk.turns(), checked), false),
             Err(Trouble::Stopped) => return None,
-            Err(Trouble::Fault { fault, is_outage: own }) => {
-                is_outage = own;
-                evaluation.get_or_insert(Evaluation::of_fault(id, talk.turns(), fault));
+            Err(Trouble::Fault { fault, is_outage }) => {
+                (Evaluation::of_fault(id, talk.turns(), fault), is_outage)
             }
-        }
+        };
         let trace = talk.into_trace();
-        Some(self.finished(id, Some((text, trace)), evaluation?, is_outage))
+        Some(self.finished(id, Some((text, trace)), evaluation, is_outage))
     }
 
     fn finished(

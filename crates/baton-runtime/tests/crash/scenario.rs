@@ -105,6 +105,7 @@ pub(crate) fn child(args: &[String]) -> i32 {
     let done = evaluate(&Ask {
         root: Path::new(root),
         scenario: "scenarios/small",
+        number: None,
         target: &target,
         judge: &target,
         jobs: 2,
