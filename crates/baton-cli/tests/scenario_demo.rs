@@ -35,7 +35,8 @@ fn good(folder: &Path, words: &[&str]) -> String {
 fn as_json(folder: &Path, words: &[&str]) -> Value {
     let mut all = words.to_vec();
     all.push("--json");
-    serde_json::from_str(&good(folder, &all)).unwrap()
+    // A run tells its events first, a line each.
+    serde_json::from_str(good(folder, &all).lines().last().unwrap()).unwrap()
 }
 
 /// What an evaluation left that holds no time.
@@ -66,20 +67,14 @@ fn the_demo_fails_as_its_rules_let_it_and_passes_when_they_are_repaired() {
         let demo =
             |name: &str| as_json(ground.path(), &["scenario", "demo", name, "--lang", language]);
         let done = demo(&one);
-        let figures = |at: usize, name: &str| done["iterations"][at][name].clone();
-        assert_eq!(
-            (figures(0, "passed"), figures(0, "failed")),
-            (json!(9), json!(18)),
-            "{language}"
-        );
-        assert_eq!(
-            (figures(1, "passed"), figures(1, "failed")),
-            (json!(24), json!(3)),
-            "{language}"
-        );
-        assert_eq!(figures(0, "errors"), 0);
-        let problems = done["iterations"][0]["problems"].as_array().unwrap();
-        let problems: Vec<(&str, &str, u64)> = (problems.iter())
+        assert_eq!(done["ok"], true, "{language}");
+        let figures = |at: usize, name: &str| done["evaluations"][at][name].clone();
+        let counted = |at| (figures(at, "passed_samples"), figures(at, "failed_samples"));
+        assert_eq!(counted(0), (json!(9), json!(18)), "{language}");
+        assert_eq!(counted(1), (json!(24), json!(3)), "{language}");
+        assert_eq!(figures(0, "error_samples"), 0);
+        let problems = figures(0, "problems");
+        let problems: Vec<(&str, &str, u64)> = (problems.as_array().unwrap().iter())
             .map(|own| {
                 let text = |name: &str| own[name].as_str().unwrap();
                 (text("problem_id"), text("severity"), own["affected"].as_u64().unwrap())
@@ -88,9 +83,9 @@ fn the_demo_fails_as_its_rules_let_it_and_passes_when_they_are_repaired() {
         let expected = [("L1P_001", "critical", 9), ("L1P_003", "high", 6), ("L1P_002", "high", 3)];
         assert_eq!(problems, expected, "{language}");
         assert_eq!(figures(1, "problems")[0]["problem_id"], "L1P_004", "{language}");
-        assert!(done["package"]["tokens"].as_u64().unwrap() < 5_000);
         let fixed = done["changes"]["fixed"].as_array().unwrap().len();
         assert_eq!((fixed, &done["changes"]["unchanged_failed"]), (15, &json!(3)), "{language}");
+        went_the_whole_way(&ground.path().join(&one));
         demo(&two);
         let (first, second) =
             (results(&ground.path().join(one)), results(&ground.path().join(two)));
@@ -99,6 +94,20 @@ fn the_demo_fails_as_its_rules_let_it_and_passes_when_they_are_repaired() {
     }
     let again = baton(ground.path(), &["scenario", "demo", "en-1"]);
     assert_eq!(again.status.code(), Some(2), "a folder that holds something is left alone");
+}
+
+/// The person was asked twice, the package went back, and both packages hold.
+fn went_the_whole_way(root: &Path) {
+    let history = fs::read_to_string(root.join(".baton/memory/project_history.md")).unwrap();
+    assert_eq!(history.matches("user_choice: approve").count(), 2, "{history}");
+    assert!(history.contains("back to INIT: critical problems touch 9 of 18 failed samples"));
+    for (package, most) in [
+        ("scenarios/leave_application/init_to_execute.json".to_owned(), 300),
+        (format!("{OUTPUTS}/iteration_1/execute_to_init.json"), 5_000),
+    ] {
+        let checked = as_json(root, &["handoff", "check", &package]);
+        assert!(checked["tokens"].as_u64().unwrap() < most, "{checked}");
+    }
 }
 
 #[test]

@@ -134,5 +134,10 @@ fn written(
     let file = project.join(format!("report-{}.html", own.number));
     write_page(&file, root, own, &summary, &report)?;
     pages.push(file);
-    Ok(of_summary(&summary))
+    let (line, mut value) = of_summary(&summary);
+    let problems = report.ordered().into_iter().map(|own| {
+        json!({ "problem_id": own.problem_id, "severity": own.severity, "affected": own.affected_samples.len() })
+    });
+    value["problems"] = problems.collect();
+    Ok((line, value))
 }
