@@ -414,3 +414,65 @@ fn only_some_samples_may_be_asked_for_and_schemas_are_printed() {
         place.expect(&["schema", name], 0);
     }
 }
+
+#[test]
+fn ctrl_c_stops_in_good_order_and_the_same_command_goes_on() {
+    let place = Place::new(0);
+    // The sample that passes is answered, the other one never.
+    let slow = Model::answering(|_, request| {
+        match request.body["messages"].to_string().contains("please") {
+            true => scripted::silence(),
+            false => match request.header("x-baton-stage") {
+                Some("target") => target(request),
+                stage => judged(stage.unwrap_or_default(), 0, 0),
+            },
+        }
+    });
+    let child = Command::new(env!("CARGO_BIN_EXE_baton"))
+        .args(["scenario", "run", "leave", "--jobs", "2", "--provider", "openai-chat"])
+        .args(["--model", "scripted", "--base-url", &slow.url])
+        .current_dir(place.folder.path())
+        .env("HOME", place.folder.path().join("home"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let marked = place.path("execution_outputs/iteration_1/evaluation_results/S_PASSES_eval.json");
+    while !marked.is_file() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(10), "{said}");
+    assert!(said.contains("1 of 2 samples are finished"), "{said}");
+    let done = place.json(&["scenario", "run", "leave", "--json"]);
+    assert_eq!((&done["iteration"], &done["redone"]), (&json!(1), &json!(1)), "{done}");
+    assert_eq!(place.asked("target"), 1);
+}
+
+/// A target that writes its calls as JSON, as small local models do.
+#[test]
+fn a_target_may_speak_the_json_protocol() {
+    let place = Place::new(0);
+    let model = Model::answering(|_, request| {
+        assert!(request.body["tools"].is_null(), "{}", request.body);
+        let messages = request.body["messages"].as_array().unwrap();
+        let action = match messages.last().unwrap()["content"].to_string().contains("[tool]") {
+            true => json!({"thought": "", "tool": "Finish", "arguments": {"answer": "Done."}}),
+            false => json!({"thought": "", "tool": "deduct", "arguments": {"how": "well"}}),
+        };
+        scripted::text(&action.to_string())
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_baton"))
+        .args(["scenario", "run", "leave", "--only", "S_FAILS", "--protocol", "json", "--json"])
+        .args(["--provider", "openai-chat", "--model", "scripted", "--base-url", &model.url])
+        .current_dir(place.folder.path())
+        .env("HOME", place.folder.path().join("home"))
+        .output()
+        .unwrap();
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&done["passed"], &done["total"]), (&json!(1), &json!(1)), "{done}");
+    let trace = place.left(1, "execution_traces/S_FAILS_trace.json");
+    assert_eq!(trace["tool_calls"][0]["result"]["balance"], json!(7.0));
+}

@@ -58,7 +58,7 @@ pub enum Error {
     #[error("there is no sample `{0}`")]
     NoSample(String),
     /// An iteration was begun with something else.
-    #[error("iteration {iteration} is not finished, and since it began {what} changed")]
+    #[error("iteration {iteration} cannot go on: since it began, {what} changed")]
     Changed { iteration: u32, what: String },
     #[error("there is no iteration whose errors could be tried again")]
     NothingToRetry,

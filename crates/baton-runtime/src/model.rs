@@ -267,11 +267,12 @@ impl Client {
         })
     }
 
-    /// The same client with connections and an event loop of its own: for a thread that calls without
-    /// waiting for others. All clones together keep to the limit of calls at once.
+    /// The same client with connections, an event loop and a limit of its own: for one of many threads
+    /// that call without waiting for each other. Whoever starts them bounds how many there are.
     pub fn apart(&self) -> Result<Client, String> {
         let http = http::Client::new(self.limits.connect, !self.endpoint.is_local())?;
-        Ok(Client { http, runtime: Arc::default(), ..self.clone() })
+        let slots = Arc::new(Semaphore::new(self.limits.concurrent));
+        Ok(Client { http, slots, runtime: Arc::default(), ..self.clone() })
     }
 
     /// Keeps these out of recordings, beside the endpoint's own key.

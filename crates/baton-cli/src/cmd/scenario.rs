@@ -262,7 +262,9 @@ fn failure(error: Error) -> Failure {
             .hint("all samples are finished; the same command asks for the report again"),
         Error::Model(_) => Failure::new(INTERNAL, message)
             .hint("all samples are finished; the same command asks for the report again"),
-        Error::Lock(baton_runtime::lock::Error::Held { .. }) => Failure::new(HELD, message),
+        Error::Lock(baton_runtime::lock::Error::Held { by }) => {
+            Failure::new(HELD, format!("this scenario is being evaluated already: {by}"))
+        }
         Error::Sandbox(_) => Failure::new(USAGE, message)
             .hint("--no-sandbox runs the scenario's programs unconfined, at your own risk"),
         Error::Store(_) | Error::Lock(_) => Failure::new(INTERNAL, message),
