@@ -320,6 +320,33 @@ fn an_unfinished_iteration_with_another_design_is_not_mixed() {
 }
 
 #[test]
+fn a_repaired_program_is_a_repair_of_its_layer_and_is_not_mixed() {
+    let place = Place::new(0);
+    place.json(&["scenario", "run", "leave", "--json"]);
+    place.write("tool.py", &format!("{TOOL}# repaired\n"));
+    let second = place.json(&["scenario", "run", "leave", "--json"]);
+    assert_eq!(
+        (&second["layer2_iterations"], &second["layer3_iterations"]),
+        (&json!(1), &json!(0))
+    );
+    place.write("check.py", &format!("{CHECKER}# repaired\n"));
+    let third = place.json(&["scenario", "run", "leave", "--json"]);
+    assert_eq!((&third["layer2_iterations"], &third["layer3_iterations"]), (&json!(1), &json!(1)));
+    // What a program leaves behind is no repair.
+    place.write("tools/__pycache__/x.pyc", "x");
+    let fourth = place.json(&["scenario", "run", "leave", "--json"]);
+    assert_eq!(
+        (&fourth["layer2_iterations"], &fourth["layer3_iterations"]),
+        (&json!(1), &json!(1))
+    );
+    // An iteration that is not over does not go on with another program.
+    fs::remove_file(place.path("execution_outputs/iteration_4/failure_summary.json")).unwrap();
+    place.write("tool.py", TOOL);
+    let said = place.expect(&["scenario", "run", "leave", "--json"], 2);
+    assert!(said.contains("iteration 4 is not finished") && said.contains("tools"), "{said}");
+}
+
+#[test]
 fn what_is_wrong_with_a_scenario_is_said_before_anything_runs() {
     let place = Place::new(0);
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();

@@ -19,6 +19,9 @@ pub const DESIGN: [&str; 3] =
 pub const TOOLS: &str = "tools.json";
 pub const CHECKERS: &str = "checkers.json";
 pub const SAMPLES: &str = "samples";
+/// Where the programs of tools and checkers are.
+pub const TOOL_FILES: &str = "tools";
+pub const CHECKER_FILES: &str = "checkers";
 /// Where iterations are.
 pub const OUTPUTS: &str = "execution_outputs";
 /// An iteration's head, its first file.

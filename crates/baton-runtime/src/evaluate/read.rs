@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use baton_core::document::Document;
+use baton_core::observation::shapes::Kind;
 use baton_core::problem::Problem;
-use baton_core::scenario::parts::{self, Checker, Sample};
+use baton_core::scenario::parts::{self, By, Checker, Sample};
 use baton_core::scenario::result::{Fault, Hashes};
 use baton_core::scenario::talk::Stage;
 use baton_core::scenario::{
-    CHECKERS, DESIGN, MAX_MANIFEST_BYTES, MAX_SAMPLE_BYTES, OUTPUTS, SAMPLES, TOOLS,
+    CHECKER_FILES, CHECKERS, DESIGN, MAX_MANIFEST_BYTES, MAX_SAMPLE_BYTES, OUTPUTS, SAMPLES,
+    TOOL_FILES, TOOLS,
 };
 
 use super::{Ask, Error};
@@ -66,11 +68,21 @@ impl Scenario {
         let checkers = parts::checkers(&checkers_text)
             .map_err(|own| invalid(CHECKERS, &checkers_text, own))?;
         let (entries, samples) = entries(&root, &folder, &checkers)?;
+        let words = |own: &parts::Program| own.command.clone();
+        let tool_words: Vec<String> = tools.iter().flat_map(|own| words(&own.program)).collect();
+        let checker_words: Vec<String> = (checkers.iter())
+            .filter_map(|own| match &own.by {
+                By::Program(program) => Some(words(program)),
+                By::Assertions(_) | By::Rubric(_) => None,
+            })
+            .flatten()
+            .collect();
+        let made = |name: &str, words: Vec<String>| programs(&root, &folder, name, &words);
         let design_hash = hash(&[&design, &rules_text, &format_text]);
         let hashes = Hashes {
             design: design_hash,
-            tools: hash(&[&tools_text]),
-            checkers: hash(&[&checkers_text]),
+            tools: hash(&[&tools_text, &made(TOOL_FILES, tool_words)]),
+            checkers: hash(&[&checkers_text, &made(CHECKER_FILES, checker_words)]),
             samples,
         };
         let key = format!("scenario/{}", load::digest(folder.as_bytes()));
@@ -203,6 +215,40 @@ pub(super) fn text(root: &Root, inside: &str, limit: u64) -> Result<String, Erro
     };
     let path = Path::new(inside);
     Ok(load::utf8(load::opened(opened.file, path, limit)?, path)?)
+}
+
+/// Digests of the files in a folder and of those that commands name: a program that is repaired is
+/// another one, whatever its manifest says. What cannot be read stands for itself.
+fn programs(root: &Root, scenario: &str, folder: &str, words: &[String]) -> String {
+    const MOST_FILES: usize = 1_000;
+    let named = words.iter().filter(|own| root.inside(own).is_ok_and(|inside| inside == **own));
+    let mut files: BTreeSet<String> =
+        named.map(|own| format!("{scenario}/{own}")).filter(|own| root.is_file(own)).collect();
+    let mut open = vec![format!("{scenario}/{folder}")];
+    while let Some(inside) = open.pop().filter(|_| files.len() < MOST_FILES) {
+        for own in root.entries(&inside).into_iter().flatten().filter(|own| !is_litter(&own.name)) {
+            let path = format!("{inside}/{}", own.name);
+            match own.kind {
+                Kind::Folder => open.push(path),
+                _ => drop(files.insert(path)),
+            }
+        }
+    }
+    let digests = files.iter().map(|path| {
+        let opened = root.read(path).map_err(|error| error.to_string());
+        let bytes = opened.and_then(|opened| {
+            let read = load::opened(opened.file, Path::new(path), MAX_MANIFEST_BYTES);
+            read.map_err(|error| error.to_string())
+        });
+        let digest = bytes.map_or_else(|why| why, |bytes| load::digest(&bytes));
+        format!("{path}\0{digest}\0")
+    });
+    digests.collect()
+}
+
+/// What programs leave behind when they run.
+fn is_litter(name: &str) -> bool {
+    name.starts_with('.') || name == "__pycache__"
 }
 
 fn hash(texts: &[&str]) -> String {
