@@ -476,6 +476,9 @@ pub(crate) struct ScenarioRunArgs {
     /// Stop in good order after so many tokens
     #[arg(long, value_name = "N")]
     pub(crate) budget_tokens: Option<u64>,
+    /// Stop in good order after so many dollars
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_dollars: Option<f64>,
     /// Run the scenario's programs unconfined, at your own risk
     #[arg(long)]
     pub(crate) no_sandbox: bool,

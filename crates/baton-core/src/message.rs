@@ -176,6 +176,30 @@ pub struct Usage {
     pub reasoning: Option<Tokens>,
 }
 
+impl Usage {
+    /// Both together; what one of them does not know counts as nothing.
+    #[must_use]
+    pub fn plus(self, other: Usage) -> Usage {
+        let sum = |a: Option<Tokens>, b: Option<Tokens>| match (a, b) {
+            (Some(a), Some(b)) => Some(Tokens(a.0.saturating_add(b.0))),
+            (only, None) | (None, only) => only,
+        };
+        Usage {
+            input: sum(self.input, other.input),
+            output: sum(self.output, other.output),
+            cache_read: sum(self.cache_read, other.cache_read),
+            cache_write: sum(self.cache_write, other.cache_write),
+            reasoning: sum(self.reasoning, other.reasoning),
+        }
+    }
+
+    /// All tokens, in and out.
+    pub fn total(&self) -> u64 {
+        let parts = [self.input, self.output, self.cache_read, self.cache_write];
+        parts.into_iter().flatten().fold(0, |sum, own| own.0.saturating_add(sum))
+    }
+}
+
 /// A whole answer. A stream that was cut never becomes one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {

@@ -159,6 +159,7 @@ fn evaluation(root: &Path, url: &str, jobs: usize) {
         now: Timestamp(0),
         deadline: None,
         tokens: None,
+        cost: None,
         interrupt: &Interrupt::default(),
         disk: &disk,
         progress: &|_| {},

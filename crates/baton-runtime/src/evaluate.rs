@@ -80,6 +80,7 @@ pub enum Stop {
     Interrupted,
     Deadline,
     Tokens,
+    Cost,
     /// A model cannot be reached.
     Outage,
 }
@@ -131,9 +132,12 @@ pub struct Ask<'a> {
     pub confined: bool,
     pub environment: &'a Environment,
     pub now: Timestamp,
-    /// Time and tokens that this call may take.
+    /// Time, tokens and cost that this call may take; with `number`, tokens and cost of the whole
+    /// iteration, also of calls before this one.
     pub deadline: Option<Duration>,
     pub tokens: Option<u64>,
+    /// Nano-dollars.
+    pub cost: Option<u64>,
     pub interrupt: &'a Interrupt,
     pub disk: &'a Disk,
     pub progress: &'a (dyn Fn(&Progress) + Sync),
@@ -210,11 +214,16 @@ pub fn evaluate(ask: &Ask<'_>) -> Result<Evaluated, Error> {
     ask.disk.make_folder(&scenario.outputs())?;
     scenario.root.look(&scenario.inside(baton_core::scenario::OUTPUTS))?;
     let _lock = Lock::take(&scenario.outputs().join(".lock"), "an evaluation")?;
-    if let Some(done) = over(ask, &scenario)? {
-        return Ok(done);
-    }
+    let is_over = |own: &Iteration| Some(own.number) == ask.number && own.is_over;
+    let over = iterations(&scenario.root, ask.scenario)?.into_iter().find(is_over);
     let outputs = outputs::Outputs::open(ask, &scenario)?;
     let shared = ask::Shared::new(ask, end);
+    if ask.number.is_some() {
+        shared.took_before(ask, &outputs.spent(&scenario.root, &scenario.entries));
+    }
+    if let Some(done) = over.map(|own| finished(&own, &scenario, &outputs, &shared)).transpose()? {
+        return Ok(done);
+    }
     let mut tally = Tally::default();
     let redone = sample::all(ask, &scenario, &outputs, &shared, &mut tally)?;
     blame::all(ask, &scenario, &outputs, &shared, &mut tally)?;
@@ -243,21 +252,19 @@ pub fn evaluate(ask: &Ask<'_>) -> Result<Evaluated, Error> {
     })
 }
 
-/// The figures of the iteration that was asked for, where it is over.
-fn over(ask: &Ask<'_>, scenario: &read::Scenario) -> Result<Option<Evaluated>, Error> {
-    let all = iterations(&scenario.root, ask.scenario)?;
-    let own = all.iter().find(|own| Some(own.number) == ask.number && own.is_over);
-    let Some(own) = own else { return Ok(None) };
-    let (Some(summary), Some(report), Some(head)) =
-        (own.summary(&scenario.root)?, own.report(&scenario.root)?, own.head.clone())
-    else {
-        return Ok(None);
-    };
+/// The figures of an iteration that is over.
+fn finished(
+    own: &Iteration,
+    scenario: &read::Scenario,
+    outputs: &outputs::Outputs,
+    shared: &ask::Shared<'_>,
+) -> Result<Evaluated, Error> {
+    let missing = || load::Error::Missing(PathBuf::from(&own.inside));
+    let summary = own.summary(&scenario.root)?.ok_or_else(missing)?;
+    let report = own.report(&scenario.root)?.ok_or_else(missing)?;
     let errors = summary.evaluation_errors.len() as u64;
-    let hashes: Vec<Hashes> = (all.iter().filter(|other| other.number <= own.number))
-        .filter_map(|other| Some(other.head.as_ref()?.hashes.clone()))
-        .collect();
-    Ok(Some(Evaluated {
+    let spent = shared.spent();
+    Ok(Evaluated {
         output_dir: own.inside.clone(),
         iteration: own.number,
         total: summary.total_samples,
@@ -267,12 +274,12 @@ fn over(ask: &Ask<'_>, scenario: &read::Scenario) -> Result<Option<Evaluated>, E
         critical_share: count::critical_share(&report),
         critical: count::critical(&report),
         problems: found(&report),
-        hashes: head.hashes,
-        iterations: count::iterations(&hashes),
-        tokens: 0,
-        cost: Some(0),
+        hashes: outputs.head.hashes.clone(),
+        iterations: outputs.counted(scenario)?,
+        tokens: shared.tokens(),
+        cost: (spent.unknown_costs == 0).then_some(spent.cost.0),
         redone: 0,
-    }))
+    })
 }
 
 fn found(report: &ProblemsReport) -> Vec<Found> {

@@ -256,7 +256,7 @@ fn limits(config: &Config, budget: &BudgetArgs, old: Option<Limits>) -> Limits {
     clippy::cast_sign_loss,
     reason = "a budget is positive and far below 2^53 nano-dollars"
 )]
-fn nano_dollars(dollars: f64) -> Option<u64> {
+pub(super) fn nano_dollars(dollars: f64) -> Option<u64> {
     (dollars.is_finite() && dollars >= 0.0).then_some((dollars * 1e9) as u64)
 }
 

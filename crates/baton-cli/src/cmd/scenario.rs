@@ -29,7 +29,7 @@ use baton_runtime::store::Disk;
 use baton_runtime::{drive, load, store};
 use serde_json::{Value, json};
 
-use super::run::{asked, mind, profile};
+use super::run::{asked, mind, nano_dollars, profile};
 use super::{Outcome, Place};
 use crate::args::{
     HowArgs, ProtocolArg, ProviderArgs, ScenarioArgs, ScenarioReportArgs, ScenarioRunArgs, TapeArgs,
@@ -147,6 +147,7 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
         now: drive::now(),
         deadline: args.minutes.map(|own| Duration::from_secs(own.saturating_mul(60))),
         tokens: args.budget_tokens,
+        cost: args.budget_dollars.and_then(nano_dollars),
         interrupt: &interrupt,
         disk: &Disk::default(),
         progress: &progress,

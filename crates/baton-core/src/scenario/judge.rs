@@ -244,6 +244,7 @@ pub fn attributed(sample: &str, answer: &str) -> Result<Attribution, String> {
         cause: own.cause,
         evidence: own.evidence,
         suggestion: own.suggestion,
+        usage: None,
     })
 }
 

@@ -98,6 +98,9 @@ pub struct Evaluation {
     pub checkers_failed: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Fault>,
+    /// What a model took that played the user or judged by a rubric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_usage: Option<Usage>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -144,6 +147,7 @@ impl Evaluation {
             checkers,
             checkers_failed,
             error: None,
+            judge_usage: None,
         }
     }
 
@@ -155,6 +159,7 @@ impl Evaluation {
             checkers: Vec::new(),
             checkers_failed: Vec::new(),
             error: Some(fault),
+            judge_usage: None,
         }
     }
 }
@@ -170,6 +175,9 @@ pub struct Attribution {
     pub cause: String,
     pub evidence: String,
     pub suggestion: String,
+    /// What the model took that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// `evaluation.json`: what an iteration evaluates, written before anything else of it.

@@ -212,7 +212,7 @@ impl Talk {
     fn answered(&mut self, stage: &Stage, answer: &Answer) -> Phase {
         self.steps += 1;
         self.sent = self.messages.len();
-        self.count(&answer.usage);
+        self.usage = self.usage.plus(answer.usage);
         let action = protocol::action(stage.protocol, answer, self.numbered);
         self.messages.push(action.message);
         let said = match (&action.last_words, &answer.stop) {
@@ -355,19 +355,6 @@ impl Talk {
     fn ends(&mut self, why: &str) -> Phase {
         self.ended = Some(why.to_owned());
         Phase::Done
-    }
-
-    fn count(&mut self, usage: &Usage) {
-        let add = |sum: &mut Option<Tokens>, more: Option<Tokens>| {
-            if let Some(more) = more {
-                *sum = Some(Tokens(sum.map_or(0, |own| own.0) + more.0));
-            }
-        };
-        add(&mut self.usage.input, usage.input);
-        add(&mut self.usage.output, usage.output);
-        add(&mut self.usage.cache_read, usage.cache_read);
-        add(&mut self.usage.cache_write, usage.cache_write);
-        add(&mut self.usage.reasoning, usage.reasoning);
     }
 
     pub fn turns(&self) -> u32 {

@@ -451,6 +451,7 @@ fn what_can_be_counted_is_counted_and_an_error_is_neither_passed_nor_failed() {
         cause: "unclear".to_owned(),
         evidence: String::new(),
         suggestion: String::new(),
+        usage: None,
     });
     let groups = tally.groups();
     assert_eq!(groups.iter().map(|own| own.samples.len()).collect::<Vec<_>>(), [3, 3, 2, 1]);
@@ -529,6 +530,7 @@ fn the_question_for_a_report_does_not_grow_with_the_failures() {
                 cause: format!("cause {number} {}", "x".repeat(1_000)),
                 evidence: String::new(),
                 suggestion: String::new(),
+                usage: None,
             });
         }
         let groups = tally.groups();

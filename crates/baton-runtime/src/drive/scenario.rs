@@ -41,6 +41,8 @@ pub struct Ask<'a> {
     pub disk: &'a store::Disk,
     pub seconds: u64,
     pub tokens: Option<u64>,
+    /// Nano-dollars.
+    pub cost: Option<u64>,
     /// A person's wish to stop.
     pub control: &'a Control,
 }
@@ -111,6 +113,7 @@ impl Drive<'_> {
             disk: &disk,
             seconds,
             tokens: self.state.tokens_left(),
+            cost: self.state.cost_left(),
             control: &control,
         };
         let watch = &mut self.around.watch;

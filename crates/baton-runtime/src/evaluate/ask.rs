@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use baton_core::message::{Answer, Request, Stop as ModelStop};
+use baton_core::message::{Answer, Request, Stop as ModelStop, Usage};
 use baton_core::scenario::judge::Question;
 
 use super::{Ask, Stop, Target};
@@ -20,11 +20,25 @@ pub(super) struct Shared<'a> {
     interrupt: &'a Interrupt,
     end: Option<Instant>,
     most_tokens: Option<u64>,
+    /// Nano-dollars.
+    most_cost: Option<u64>,
     tokens: AtomicU64,
     spent: Mutex<catalogue::Tally>,
     /// Somebody found a reason to stop.
     stop: Mutex<Option<(Stop, String)>>,
     is_stopped: AtomicBool,
+}
+
+/// What an iteration has taken so far, as its files say.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    pub(super) target: Usage,
+    pub(super) judge: Usage,
+}
+
+/// Where nobody was asked, nothing is said.
+pub(super) fn taken(usage: Usage) -> Option<Usage> {
+    (usage != Usage::default()).then_some(usage)
 }
 
 /// Why a call gave nothing.
@@ -44,6 +58,7 @@ impl<'a> Shared<'a> {
             interrupt: ask.interrupt,
             end,
             most_tokens: ask.tokens,
+            most_cost: ask.cost,
             tokens: AtomicU64::new(0),
             spent: Mutex::default(),
             stop: Mutex::default(),
@@ -72,10 +87,21 @@ impl<'a> Shared<'a> {
             self.stop(Stop::Deadline, "its time is over");
         } else if self.most_tokens.is_some_and(|most| self.tokens() >= most) {
             self.stop(Stop::Tokens, format!("{} tokens are spent", self.tokens()));
+        } else if let Some(why) = self.over_cost() {
+            self.stop(Stop::Cost, why);
         } else {
             return false;
         }
         true
+    }
+
+    fn over_cost(&self) -> Option<String> {
+        let most = self.most_cost?;
+        let spent = self.spent();
+        match spent.unknown_costs {
+            0 => (spent.cost.0 >= most).then(|| format!("{} are spent", spent.cost)),
+            _ => Some("a price is unknown, so a budget of cost cannot be kept".to_owned()),
+        }
     }
 
     pub(super) fn stopped(&self) -> Option<(Stop, String)> {
@@ -89,6 +115,21 @@ impl<'a> Shared<'a> {
 
     pub(super) fn spent(&self) -> catalogue::Tally {
         *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn took(&self, usage: &Usage, target: &Target) {
+        self.tokens.fetch_add(usage.total(), Ordering::SeqCst);
+        let cost = catalogue::cost(usage, target.price.as_ref());
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(usage, cost);
+    }
+
+    /// What this iteration took before this call: it counts against the same budgets.
+    pub(super) fn took_before(&self, ask: &Ask<'_>, before: &Before) {
+        for (usage, target) in [(&before.target, ask.target), (&before.judge, ask.judge)] {
+            if usage.total() > 0 {
+                self.took(usage, target);
+            }
+        }
     }
 
     pub(super) fn call(
@@ -118,12 +159,7 @@ impl<'a> Shared<'a> {
                 is_outage: error.kind != Kind::ContextTooLong,
             }),
             Some(Ok(answer)) => {
-                let usage = &answer.usage;
-                let parts = [usage.input, usage.output, usage.cache_read, usage.cache_write];
-                let sum: u64 = parts.into_iter().flatten().map(|own| own.0).sum();
-                self.tokens.fetch_add(sum, Ordering::SeqCst);
-                let cost = catalogue::cost(usage, target.price.as_ref());
-                self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(usage, cost);
+                self.took(&answer.usage, target);
                 Ok(answer)
             }
         }
@@ -137,16 +173,18 @@ impl<'a> Shared<'a> {
         question: &Question,
         tags: &Tags,
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<T, Failed> {
+    ) -> Result<(T, Usage), Failed> {
         let voice = judge.voice();
+        let mut usage = Usage::default();
         let mut correction: Option<(String, String)> = None;
         loop {
             let before = correction.as_ref().map(|(said, wrong)| (said.as_str(), wrong.as_str()));
             let request = question.request(&voice, before);
             let answer = self.call(client, judge, &request, tags)?;
+            usage = usage.plus(answer.usage);
             let said = answer.text();
             let wrong = match (&answer.stop, read(&said)) {
-                (_, Ok(out)) => return Ok(out),
+                (_, Ok(out)) => return Ok((out, usage)),
                 (ModelStop::MaxTokens, Err(_)) => {
                     "it was cut off at its limit of tokens".to_owned()
                 }

@@ -8,7 +8,7 @@ use baton_core::scenario::count::{self, Tally, UNATTRIBUTED};
 use baton_core::scenario::judge::{self, Figures};
 use baton_core::scenario::result::{Attribution, Evaluation, Trace, written};
 
-use super::ask::{Failed, Shared};
+use super::ask::{Failed, Shared, taken};
 use super::outputs::{Kind, Outputs};
 use super::read::Scenario;
 use super::sample::stopped;
@@ -94,6 +94,7 @@ fn unattributed(id: &str, cause: String) -> Attribution {
         cause,
         evidence: String::new(),
         suggestion: String::new(),
+        usage: None,
     }
 }
 
@@ -130,7 +131,7 @@ fn one(
     let tags = tags(scenario, outputs, "attribution");
     let read = |answer: &str| judge::attributed(id, answer);
     match shared.judged(judge, ask.judge, &question, &tags, read) {
-        Ok(own) => Some(finished(own, false)),
+        Ok((own, usage)) => Some(finished(Attribution { usage: taken(usage), ..own }, false)),
         Err(Failed::Stopped) => None,
         Err(Failed::Model { why, is_outage, .. }) => {
             let cause = format!("the model could not be asked: {why}");
@@ -181,7 +182,7 @@ pub(super) fn report(
         let read = |answer: &str| judge::reported(answer, &groups);
         let client = &ask.judge.client;
         match shared.judged(client, ask.judge, &question, &tags, read) {
-            Ok(own) => count::expanded(own, &groups),
+            Ok((own, _)) => count::expanded(own, &groups),
             Err(Failed::Stopped) => {
                 let (stop, why) = shared
                     .stopped()

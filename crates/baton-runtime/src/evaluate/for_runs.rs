@@ -93,6 +93,7 @@ impl ForRuns {
             now: drive::now(),
             deadline: Some(Duration::from_secs(ask.seconds)),
             tokens: ask.tokens,
+            cost: ask.cost,
             interrupt: &ask.control.interrupt,
             disk: ask.disk,
             progress: &progress,
@@ -158,7 +159,9 @@ fn refused(error: Error) -> Refused {
         | Error::NothingToRetry
         | Error::Changed { .. } => Refused::Wrong(why),
         Error::Stopped { stop: Stop::Interrupted, .. } => Refused::Stopped,
-        Error::Stopped { stop: Stop::Deadline | Stop::Tokens, .. } => Refused::Limit(why),
+        Error::Stopped { stop: Stop::Deadline | Stop::Tokens | Stop::Cost, .. } => {
+            Refused::Limit(why)
+        }
         Error::Stopped { stop: Stop::Outage, .. }
         | Error::Lock(_)
         | Error::Folder { .. }

@@ -7,11 +7,14 @@ use baton_core::handoff::make::{FailureSummary, ProblemsReport};
 use baton_core::handoff::{
     FAILURE_SUMMARY, FOLDERS, MAX_SUMMARY_BYTES, PROBLEMS_REPORT, read_long,
 };
+use baton_core::message::Usage;
 use baton_core::scenario::count;
 use baton_core::scenario::result::{Head, Status, written};
 use baton_core::scenario::{HEAD, OUTPUTS};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::ask::Before;
 use super::read::{self, Scenario};
 use super::{Ask, Error};
 use crate::beneath::Root;
@@ -219,6 +222,26 @@ impl Outputs {
         id: &str,
     ) -> Option<baton_core::scenario::result::Evaluation> {
         self.read(root, Kind::Evaluation, id)
+    }
+
+    /// What the finished samples of this iteration took.
+    pub(super) fn spent(&self, root: &Root, entries: &[read::Entry]) -> Before {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Took {
+            usage: Option<Usage>,
+            judge_usage: Option<Usage>,
+        }
+        let took = |kind, id: &str| self.read::<Took>(root, kind, id).unwrap_or_default();
+        let mut before = Before::default();
+        for entry in entries {
+            let own = took(Kind::Evaluation, &entry.id).judge_usage.unwrap_or_default();
+            let blame = took(Kind::Attribution, &entry.id).usage.unwrap_or_default();
+            let target = took(Kind::Trace, &entry.id).usage.unwrap_or_default();
+            before.target = before.target.plus(target);
+            before.judge = before.judge.plus(own).plus(blame);
+        }
+        before
     }
 
     /// This iteration and all before it.

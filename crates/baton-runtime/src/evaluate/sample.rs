@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use baton_core::message::Usage;
 use baton_core::scenario::check::{self, Scene};
 use baton_core::scenario::count::Tally;
 use baton_core::scenario::judge;
@@ -11,7 +12,7 @@ use baton_core::scenario::result::{Checked, Evaluation, Fault, Trace, written};
 use baton_core::scenario::talk::{Next, Step, Talk};
 use serde_json::{Value, json};
 
-use super::ask::{Failed, Shared};
+use super::ask::{Failed, Shared, taken};
 use super::outputs::{Kind, Outputs};
 use super::programs::{NoLine, Programs};
 use super::read::{Entry, Scenario};
@@ -143,6 +144,8 @@ struct Worker<'a> {
     target: Client,
     judge: Client,
     programs: Programs,
+    /// What the judge took for the sample in hand.
+    judged: Usage,
 }
 
 impl<'a> Worker<'a> {
@@ -155,7 +158,8 @@ impl<'a> Worker<'a> {
         let target = ask.target.client.apart().map_err(Error::Sandbox)?;
         let judge = ask.judge.client.apart().map_err(Error::Sandbox)?;
         let programs = Programs::new(ask, scenario.path())?;
-        Ok(Worker { ask, scenario, outputs, shared, target, judge, programs })
+        let judged = Usage::default();
+        Ok(Worker { ask, scenario, outputs, shared, target, judge, programs, judged })
     }
 
     /// False when there is no sense in going on.
@@ -182,6 +186,7 @@ impl<'a> Worker<'a> {
                 return Some(self.finished(id, None, Evaluation::of_fault(id, 0, fault), false));
             }
         };
+        self.judged = Usage::default();
         let mut talk = Talk::begin(&sample);
         let talked = self.talks(&mut talk).and_then(|()| self.checks(&text, &sample, &talk));
         let (evaluation, is_outage) = match talked {
@@ -192,6 +197,7 @@ impl<'a> Worker<'a> {
             }
         };
         let trace = talk.into_trace();
+        let evaluation = Evaluation { judge_usage: taken(self.judged), ..evaluation };
         Some(self.finished(id, Some((text, trace)), evaluation, is_outage))
     }
 
@@ -251,12 +257,18 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn user(&self, talk: &Talk) -> Result<Option<String>, Trouble> {
+    fn user(&mut self, talk: &Talk) -> Result<Option<String>, Trouble> {
         let Some(question) = judge::user(talk) else { return Ok(None) };
         let tags = self.tags("user");
-        self.shared
-            .judged(&self.judge, self.ask.judge, &question, &tags, judge::user_said)
-            .map_err(|failed| of_model("user", "", failed))
+        let said =
+            self.shared.judged(&self.judge, self.ask.judge, &question, &tags, judge::user_said);
+        self.counted(said).map_err(|failed| of_model("user", "", failed))
+    }
+
+    fn counted<T>(&mut self, said: Result<(T, Usage), Failed>) -> Result<T, Failed> {
+        let (said, usage) = said?;
+        self.judged = self.judged.plus(usage);
+        Ok(said)
     }
 
     fn checks(
@@ -299,13 +311,12 @@ impl<'a> Worker<'a> {
         Ok(all)
     }
 
-    fn rubric(&self, checker: &Checker, rubric: &str, talk: &Talk) -> Result<Checked, Trouble> {
+    fn rubric(&mut self, checker: &Checker, rubric: &str, talk: &Talk) -> Result<Checked, Trouble> {
         let question = judge::rubric(rubric, talk);
         let (tags, name) = (self.tags("checker"), checker.name.as_str());
         let read = |answer: &str| judge::verdict(name, answer);
-        self.shared
-            .judged(&self.judge, self.ask.judge, &question, &tags, read)
-            .map_err(|failed| of_model("checker", name, failed))
+        let said = self.shared.judged(&self.judge, self.ask.judge, &question, &tags, read);
+        self.counted(said).map_err(|failed| of_model("checker", name, failed))
     }
 
     fn program(

@@ -164,18 +164,8 @@ pub struct Tally {
 
 impl Tally {
     pub fn add(&mut self, usage: &Usage, cost: Option<Cost>) {
-        let sum = |a: Option<Tokens>, b: Option<Tokens>| match (a, b) {
-            (Some(a), Some(b)) => Some(Tokens(a.0.saturating_add(b.0))),
-            (only, None) | (None, only) => only,
-        };
         self.calls += 1;
-        self.usage = Usage {
-            input: sum(self.usage.input, usage.input),
-            output: sum(self.usage.output, usage.output),
-            cache_read: sum(self.usage.cache_read, usage.cache_read),
-            cache_write: sum(self.usage.cache_write, usage.cache_write),
-            reasoning: sum(self.usage.reasoning, usage.reasoning),
-        };
+        self.usage = self.usage.plus(*usage);
         match cost {
             Some(Cost(nano)) => self.cost.0 = self.cost.0.saturating_add(nano),
             None => self.unknown_costs += 1,

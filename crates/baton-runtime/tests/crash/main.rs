@@ -40,7 +40,11 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 25] = [
+    let tests: [(&str, fn()); 26] = [
+        (
+            "a_runs_budget_counts_what_its_evaluation_took_before_it_was_interrupted",
+            scenario::a_runs_budget_counts_what_its_evaluation_took_before_it_was_interrupted,
+        ),
         (
             "killed_at_every_write_of_an_evaluation",
             scenario::killed_at_every_write_of_an_evaluation,

@@ -86,6 +86,8 @@ fn answer(stage: &str, asked: &Asked) -> (String, Value) {
 pub(crate) fn child(args: &[String]) -> i32 {
     let [root, url, fault, number] = args else { return 9 };
     let at = number.parse().unwrap();
+    // As a run asks: for one iteration, whose budget counts what it took before.
+    let is_runs = fault == "budget";
     let fault = match fault.as_str() {
         "kill" => Fault::Kill { at },
         "tear" => Fault::Tear { at },
@@ -105,7 +107,7 @@ pub(crate) fn child(args: &[String]) -> i32 {
     let done = evaluate(&Ask {
         root: Path::new(root),
         scenario: "scenarios/small",
-        number: None,
+        number: is_runs.then_some(1),
         target: &target,
         judge: &target,
         jobs: 2,
@@ -117,7 +119,8 @@ pub(crate) fn child(args: &[String]) -> i32 {
         environment: &Environment::of_this_process(),
         now: Timestamp(1_000_000),
         deadline: None,
-        tokens: None,
+        tokens: is_runs.then_some(at),
+        cost: None,
         interrupt: &Interrupt::default(),
         disk: &disk,
         progress: &|_| {},
@@ -126,6 +129,7 @@ pub(crate) fn child(args: &[String]) -> i32 {
     match done {
         Ok(done) => {
             assert_eq!((done.iteration, done.total, done.failed, done.errors), (1, 6, 3, 0));
+            println!("{} tokens, {} ran", done.tokens, done.redone);
             0
         }
         Err(error) => {
@@ -233,4 +237,45 @@ pub(crate) fn killed_at_every_write_of_an_evaluation() {
     let hits = hits.into_inner().unwrap();
     println!("  {points} points, {} disturbed runs, {hits} of them hit", all.len());
     assert!(hits > all.len() / 3, "{hits} of {}", all.len());
+}
+
+/// A call of the scripted model counts 1,020 tokens. The samples take 9 calls, their attribution 3,
+/// the report one.
+pub(crate) fn a_runs_budget_counts_what_its_evaluation_took_before_it_was_interrupted() {
+    let folder = fresh();
+    let (model, log) = server();
+    let with = |tokens| {
+        let output = run(folder.path(), &model.url, "budget", tokens);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = with(4_000);
+    assert!(code == Some(3) && said.contains("tokens are spent"), "{said}");
+    let asked = log.lock().unwrap().len();
+    assert!((4..=6).contains(&asked), "{asked} calls");
+    // The same budget is used up: nobody is called any more, however often it is tried.
+    let finished_before = finished(folder.path(), "evaluation_results", "_eval.json").len();
+    assert!(finished_before >= 1);
+    let counted = 1_020 * finished_before as u64;
+    for _ in 0..2 {
+        let (code, said) = with(counted);
+        assert!(code == Some(3) && said.contains("tokens are spent"), "{said}");
+    }
+    assert_eq!(log.lock().unwrap().len(), asked);
+    // A larger one goes on, and the sum holds what came before, too; once more it is only read.
+    let (code, said) = with(1_000_000);
+    assert_eq!(code, Some(0), "{said}");
+    let calls = log.lock().unwrap().len();
+    let sum = |said: &str| -> u64 {
+        let line = said.lines().find(|line| line.contains(" tokens, ")).unwrap();
+        line.split(' ').next().unwrap().parse().unwrap()
+    };
+    // Of samples that were under way when it stopped, what they took is lost.
+    let lost = calls as u64 - 13;
+    assert!(lost <= 2, "{lost}");
+    assert_eq!(sum(&said), 13 * 1_020, "{said}");
+    let (code, again) = with(1_000_000);
+    assert!(code == Some(0) && again.contains(", 0 ran"), "{again}");
+    // What the report took stands in no file.
+    assert_eq!(sum(&again), 12 * 1_020);
+    assert_eq!(log.lock().unwrap().len(), calls);
 }
