@@ -141,7 +141,7 @@ fn init_says_what_it_made_and_never_overwrites() {
     assert_eq!(tree(&place.path(".baton")), before);
     insta::assert_snapshot!(Place::new().shown(&["init", "--pack", "tdt"]), @"
     exit 2
-    error: there is no pack `tdt`; built in are tdd, analysis, novel; a folder with a `pack.toml` is a pack too
+    error: there is no pack `tdt`; built in are tdd, analysis, novel, scenario; a folder with a `pack.toml` is a pack too
     ");
     let other = Place::new();
     insta::assert_snapshot!(other.shown(&["init", "--lang", "fr"]), @"

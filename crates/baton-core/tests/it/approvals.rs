@@ -306,3 +306,83 @@ proptest! {
         prop_assert_eq!(is_success, total > 0 && passed * 100 >= 85 * total);
     }
 }
+
+/// What a hostile world may answer next.
+#[derive(Debug, Clone, Copy)]
+enum Whim {
+    First,
+    Second,
+    Third,
+}
+
+fn whims() -> impl Strategy<Value = Vec<Whim>> {
+    let whim = prop_oneof![Just(Whim::First), Just(Whim::Second), Just(Whim::Third)];
+    proptest::collection::vec(whim, 20..120)
+}
+
+fn pick<T: Clone>(whim: Whim, all: [T; 3]) -> T {
+    all[whim as usize].clone()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    /// Whatever agents, files and the person do, and however often the run is interrupted: the agent
+    /// begins only with the content that was last looked at, and that a person approved.
+    #[test]
+    fn no_order_of_events_executes_what_nobody_approved(whims in whims()) {
+        let (pack, config) = (pack("scenario", "en"), Config::default());
+        let mut run = Run::new(&pack, &config);
+        let (mut files, mut shown, mut approved, mut seen_last) = ("a", "", Vec::new(), "");
+        let mut executed = 0;
+        for whim in whims {
+            // The files may change at any time.
+            files = pick(whim, [files, files, if files == "a" { "b" } else { "a" }]);
+            match run.next() {
+                Do::AskMain { check, .. } => match check {
+                    true => run.decides("FINISH", ""),
+                    false => run.decides(pick(whim, ["EXECUTE", "INIT", "FINISH"]), ""),
+                },
+                Do::RunAgent { stage, .. } if stage.name.as_str() == "EXECUTE" => {
+                    prop_assert!(approved.contains(&seen_last), "{seen_last} was not approved");
+                    executed += 1;
+                    match whim {
+                        Whim::Third => run.take(Event::Resumed { limits: baton_core::event::Limits::of(500, 60) }),
+                        Whim::Second => run.reports("FAIL", "\n- [parts] a tool is wrong"),
+                        Whim::First => run.reports("PASS", "none"),
+                    }
+                    seen_last = "";
+                }
+                Do::RunAgent { .. } => run.reports(pick(whim, ["PASS", "PASS", "FAIL"]), pick(whim, ["none", "none", "\n- [design] wrong"])),
+                Do::LookAtFiles { .. } => {
+                    seen_last = files;
+                    run.take(seen(files));
+                    shown = files;
+                    run.settle();
+                }
+                Do::Wait { question, .. } => {
+                    let option = match question.options[0].option_id.as_str() {
+                        "approve" => pick(whim, ["approve", "approve", "change"]),
+                        _ => "go_on",
+                    };
+                    if option == "approve" {
+                        // An answer replaces the one before.
+                        approved = vec![shown];
+                    }
+                    run.take(answered(&run, option, "so"));
+                    run.settle();
+                }
+                Do::StartEvaluation => {
+                    prop_assert!(approved.contains(&seen_last));
+                    run.take(Event::EvaluationStarted { number: 1 });
+                }
+                Do::Evaluate { .. } => {
+                    run.take(Event::Evaluated(Box::new(evaluation(1, pick(whim, [24, 20, 9]), pick(whim, [0, 0, 9])))));
+                    run.settle();
+                }
+                Do::Halt => break,
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+        prop_assert!(executed < 200);
+    }
+}
