@@ -137,6 +137,8 @@ fn a_wish_goes_to_the_designer_and_into_the_history_of_the_design() {
     place.play("4-MAIN", &decision("EXECUTE", "null"));
     place.play("4-EXECUTE", &report(4, "FAIL", "\n- [parts] no tools yet"));
     place.expect(&RUN, 10);
+    let said = answer(&place, "change", " ", 2);
+    assert!(said.contains("what is to be changed?"), "{said}");
     answer(&place, "change", "say when it is deducted，立即扣减", 10);
     let order = place.read("prompts/3-INIT-1.txt");
     assert!(order.contains("say when it is deducted，立即扣减"), "{order}");

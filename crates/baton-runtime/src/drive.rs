@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use baton_core::event::{
-    Event, HistoryText, Limits, Record, RunStarted, StageEnded, StageId, StageResult, StageStarted,
-    Stop, VERSION,
+    Asker, Event, HistoryText, Limits, Record, RunStarted, StageEnded, StageId, StageResult,
+    StageStarted, Stop, VERSION,
 };
 use baton_core::id::{AgentName, Attempt, RunId, Timestamp};
 use baton_core::prompt::{FinishFacts, GateResult, Prompt, StageChange};
@@ -46,6 +46,8 @@ pub enum Error {
     RulesChanged { what: String, file: String, expected: String, found: String },
     #[error("no question is open")]
     NoQuestion,
+    #[error("what is to be changed? Nobody can guess it")]
+    NoComment,
     #[error("there is no option `{option}`; the question has {known}")]
     NoOption { option: String, known: String },
     #[error(
@@ -481,12 +483,16 @@ impl<'a> Drive<'a> {
                 known: baton_core::problem::list(&known),
             });
         }
+        let is_wish = by == Asker::Approval && option == workflow::CHANGE;
+        if is_wish && comment.trim().is_empty() {
+            return Err(Error::NoComment);
+        }
         let (option_id, comment) = (option.to_owned(), comment.to_owned());
         let answer = Answer { question, option_id: option_id.clone(), comment: comment.clone() };
         let entry = match by {
             // These stand in the entry of the iteration.
-            baton_core::event::Asker::Main | baton_core::event::Asker::Approval => None,
-            baton_core::event::Asker::Escalation => {
+            Asker::Main | Asker::Approval => None,
+            Asker::Escalation => {
                 Some(HistoryText::new(self.state.answer_entry(&answer, (self.around.clock)())))
             }
         };

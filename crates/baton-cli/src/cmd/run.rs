@@ -376,7 +376,12 @@ impl<'a> Session<'a> {
             let answer = is_asked.then(|| ask(&question)).flatten();
             asking.store(false, Ordering::SeqCst);
             match answer {
-                Some((option, comment)) => drive.answer(&option, &comment).map_err(failed)?,
+                Some((option, comment)) => match drive.answer(&option, &comment) {
+                    Err(drive::Error::NoComment) => {
+                        let _ = writeln!(std::io::stderr(), "{}", drive::Error::NoComment);
+                    }
+                    answered => answered.map_err(failed)?,
+                },
                 None => return Ok(ended(&end, drive.state())),
             }
         }
@@ -535,6 +540,9 @@ pub(super) fn failed(error: drive::Error) -> Failure {
         drive::Error::EditedSince { .. } => Failure::new(WAITING, message).hint(
             "`baton resume --edits keep` or `--edits discard` (what is there now is kept as a snapshot)",
         ),
+        drive::Error::NoComment => {
+            Failure::new(USAGE, message).hint("`baton answer change --comment \"…\"` says it")
+        }
         drive::Error::AlreadyFinished(_)
         | drive::Error::NoQuestion
         | drive::Error::NoOption { .. } => Failure::new(USAGE, message),
