@@ -69,7 +69,10 @@ fn forty_steps() -> Vec<Value> {
         ] }),
         ),
         call("Write", json!({ "path": "tests/add.rs", "content": "#[test]\nfn adds() {}\n" })),
-        call("Bash", json!({ "command": "seq 1 3000; sleep 0.2; echo 'error: one thing' >&2; exit 3" })),
+        call(
+            "Bash",
+            json!({ "command": "seq 1 3000; sleep 0.2; echo 'error: one thing' >&2; exit 3" }),
+        ),
         call("Recall", json!({ "id": "o12", "from": 2000, "lines": 3 })),
         call("Bash", json!({ "command": "printf 'Use spaces.\\n' > CODE_LAW.md" })),
     ];

@@ -40,11 +40,9 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 26] = [
-        (
-            "a_runs_budget_counts_what_its_evaluation_took_before_it_was_interrupted",
-            scenario::a_runs_budget_counts_what_its_evaluation_took_before_it_was_interrupted,
-        ),
+    let tests: [(&str, fn()); 27] = [
+        ("finished_samples_survive_a_power_loss", scenario::finished_samples_survive_a_power_loss),
+        ("a_budget_counts_what_came_before", scenario::a_budget_counts_what_came_before),
         (
             "killed_at_every_write_of_an_evaluation",
             scenario::killed_at_every_write_of_an_evaluation,

@@ -19,7 +19,7 @@ const SECTOR: usize = 512;
 const HOLE: usize = 16;
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     Create(PathBuf),
     WriteAt(PathBuf, usize, Vec<u8>),
     Append(PathBuf, Vec<u8>),
@@ -33,9 +33,9 @@ enum Step {
     Outside(PathBuf, Vec<u8>),
 }
 
-static STEPS: Mutex<Vec<Step>> = Mutex::new(Vec::new());
+pub(crate) static STEPS: Mutex<Vec<Step>> = Mutex::new(Vec::new());
 
-fn seen(op: Op<'_>) {
+pub(crate) fn seen(op: Op<'_>) {
     let at = |at: u64| usize::try_from(at).unwrap();
     let own = Path::to_owned;
     STEPS.lock().unwrap().push(match op {
@@ -82,7 +82,7 @@ struct Edit {
 
 /// A disk with all that is on it for certain and all that may be.
 #[derive(Debug, Clone, Default)]
-struct World {
+pub(crate) struct World {
     first: BTreeMap<PathBuf, Node>,
     now: BTreeMap<PathBuf, Node>,
     files: Vec<Content>,
@@ -91,7 +91,7 @@ struct World {
 }
 
 impl World {
-    fn of(root: &Path) -> World {
+    pub(crate) fn of(root: &Path) -> World {
         let mut world = World::default();
         let mut open = vec![root.to_owned()];
         while let Some(path) = open.pop() {
@@ -146,7 +146,7 @@ impl World {
         content.pending.push(Change::Cut(length));
     }
 
-    fn step(&mut self, step: &Step) {
+    pub(crate) fn step(&mut self, step: &Step) {
         match step {
             Step::Create(path) if self.now.contains_key(path) => self.cut(path, 0),
             Step::Create(path) => {
@@ -202,7 +202,7 @@ impl World {
 
     /// What the disk has when the power comes back; and whether a hole in the journal is too short
     /// to be known for one.
-    fn after_a_loss(
+    pub(crate) fn after_a_loss(
         &self,
         random: &mut fastrand::Rng,
     ) -> (BTreeMap<PathBuf, Option<Vec<u8>>>, bool) {
@@ -306,6 +306,17 @@ fn in_place(steps: &[Step]) -> Vec<Vec<usize>> {
     moments.into_values().collect()
 }
 
+/// Makes the files of a disk in another place.
+pub(crate) fn laid_out(disk: &BTreeMap<PathBuf, Option<Vec<u8>>>, from: &Path, to: &Path) {
+    for (path, bytes) in disk {
+        let path = to.join(path.strip_prefix(from).unwrap());
+        match bytes {
+            None => fs::create_dir_all(path).unwrap(),
+            Some(bytes) => fs::write(path, bytes).unwrap(),
+        }
+    }
+}
+
 pub(crate) fn what_was_synced_survives_a_power_loss() {
     let folder = fresh();
     let project = folder.path().join("project");
@@ -343,13 +354,7 @@ pub(crate) fn what_was_synced_survives_a_power_loss() {
         fs::remove_dir_all(again.path().join("project")).unwrap();
         fs::create_dir(again.path().join("project")).unwrap();
         fs::write(again.path().join("calls"), "").unwrap();
-        for (path, bytes) in &disk {
-            let path = again.path().join(path.strip_prefix(folder.path()).unwrap());
-            match bytes {
-                None => fs::create_dir_all(path).unwrap(),
-                Some(bytes) => fs::write(path, bytes).unwrap(),
-            }
-        }
+        laid_out(&disk, folder.path(), again.path());
         let wanted = acknowledged(&steps[..lost_at]);
         match journal::records(&reference::journal_of(again.path())) {
             Ok(found) => {

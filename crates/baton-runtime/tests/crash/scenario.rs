@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use baton_core::id::{Timestamp, Tokens};
 use baton_core::message::Wire;
 use baton_core::turn::Protocol;
-use baton_runtime::evaluate::{Ask, Target, evaluate};
+use baton_runtime::evaluate::{Ask, Evaluated, Phase, Progress, Target, evaluate};
 use baton_runtime::load::Environment;
 use baton_runtime::model::{Client, Endpoint, Limits};
 use baton_runtime::sandbox::Interrupt;
@@ -19,8 +19,9 @@ use baton_runtime::store::{Disk, Fault};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::power::{STEPS, World, laid_out, seen};
 use crate::scripted::{self, Asked, Model};
-use crate::sweep::{chosen, each};
+use crate::sweep::{chosen, each, is_whole};
 
 const SAMPLES: usize = 6;
 const TOOL: &str = r#"while read -r line; do echo '{"result":"made","state":{"made":true}}'; done"#;
@@ -82,19 +83,14 @@ fn answer(stage: &str, asked: &Asked) -> (String, Value) {
     (sample, answer)
 }
 
-/// The child: evaluates with a fault in the disk; prints how many points it passed.
-pub(crate) fn child(args: &[String]) -> i32 {
-    let [root, url, fault, number] = args else { return 9 };
-    let at = number.parse().unwrap();
-    // As a run asks: for one iteration, whose budget counts what it took before.
-    let is_runs = fault == "budget";
-    let fault = match fault.as_str() {
-        "kill" => Fault::Kill { at },
-        "tear" => Fault::Tear { at },
-        "full" => Fault::Fail { at, errno: 28 },
-        _ => Fault::None,
-    };
-    let disk = Disk::with_fault(fault);
+/// `budget`: as a run asks, for one iteration whose budget counts what it took before.
+fn evaluated(
+    root: &Path,
+    url: &str,
+    disk: &Disk,
+    budget: Option<u64>,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<Evaluated, baton_runtime::evaluate::Error> {
     let endpoint = Endpoint::new(Wire::Chat, Some(url), None);
     let target = Target {
         client: Client::new(endpoint, Limits { retries: 0, ..Limits::default() }).unwrap(),
@@ -104,10 +100,10 @@ pub(crate) fn child(args: &[String]) -> i32 {
         temperature: None,
         price: None,
     };
-    let done = evaluate(&Ask {
-        root: Path::new(root),
+    evaluate(&Ask {
+        root,
         scenario: "scenarios/small",
-        number: is_runs.then_some(1),
+        number: budget.map(|_| 1),
         target: &target,
         judge: &target,
         jobs: 2,
@@ -119,12 +115,27 @@ pub(crate) fn child(args: &[String]) -> i32 {
         environment: &Environment::of_this_process(),
         now: Timestamp(1_000_000),
         deadline: None,
-        tokens: is_runs.then_some(at),
+        tokens: budget,
         cost: None,
         interrupt: &Interrupt::default(),
-        disk: &disk,
-        progress: &|_| {},
-    });
+        disk,
+        progress,
+    })
+}
+
+/// The child: evaluates with a fault in the disk; prints how many points it passed.
+pub(crate) fn child(args: &[String]) -> i32 {
+    let [root, url, fault, number] = args else { return 9 };
+    let at = number.parse().unwrap();
+    let is_runs = fault == "budget";
+    let fault = match fault.as_str() {
+        "kill" => Fault::Kill { at },
+        "tear" => Fault::Tear { at },
+        "full" => Fault::Fail { at, errno: 28 },
+        _ => Fault::None,
+    };
+    let disk = Disk::with_fault(fault);
+    let done = evaluated(Path::new(root), url, &disk, is_runs.then_some(at), &|_| {});
     println!("{}", disk.points());
     match done {
         Ok(done) => {
@@ -241,7 +252,7 @@ pub(crate) fn killed_at_every_write_of_an_evaluation() {
 
 /// A call of the scripted model counts 1,020 tokens. The samples take 9 calls, their attribution 3,
 /// the report one.
-pub(crate) fn a_runs_budget_counts_what_its_evaluation_took_before_it_was_interrupted() {
+pub(crate) fn a_budget_counts_what_came_before() {
     let folder = fresh();
     let (model, log) = server();
     let with = |tokens| {
@@ -278,4 +289,57 @@ pub(crate) fn a_runs_budget_counts_what_its_evaluation_took_before_it_was_interr
     // What the report took stands in no file.
     assert_eq!(sum(&again), 12 * 1_020);
     assert_eq!(log.lock().unwrap().len(), calls);
+}
+
+pub(crate) fn finished_samples_survive_a_power_loss() {
+    let folder = fresh();
+    let (model, _) = server();
+    let first = World::of(&folder.path().join("scenarios"));
+    // How much was on the disk when so many samples were said to be finished.
+    let said = Mutex::new(vec![(0, 0)]);
+    let progress = |own: &Progress| {
+        if own.phase == Phase::Samples {
+            said.lock().unwrap().push((STEPS.lock().unwrap().len(), own.done));
+        }
+    };
+    STEPS.lock().unwrap().clear();
+    evaluated(folder.path(), &model.url, &Disk::seen_by(seen), None, &progress).unwrap();
+    let steps = std::mem::take(&mut *STEPS.lock().unwrap());
+    let (expected, said) = (files(folder.path()), said.into_inner().unwrap());
+    assert_eq!(said.last().unwrap().1, SAMPLES as u64);
+    let seeds: Vec<u64> = (0..if is_whole() { 2_000 } else { 60 }).collect();
+    each(&seeds, |seed| {
+        let mut random = fastrand::Rng::with_seed(*seed);
+        let lost_at = random.usize(..=steps.len());
+        let what = format!("seed {seed}, lost at {lost_at} of {}", steps.len());
+        let mut world = first.clone();
+        steps[..lost_at].iter().for_each(|step| world.step(step));
+        let again = fresh();
+        fs::remove_dir_all(again.path().join("scenarios")).unwrap();
+        fs::create_dir(again.path().join("scenarios")).unwrap();
+        laid_out(&world.after_a_loss(&mut random).0, folder.path(), again.path());
+        let promised = said.iter().rfind(|(at, _)| *at <= lost_at).unwrap().1;
+        let found = finished(again.path(), "evaluation_results", "_eval.json");
+        assert!(found.len() as u64 >= promised, "{what}: {} of {promised}", found.len());
+        for id in &found {
+            for name in [
+                format!("samples/{id}.json"),
+                format!("execution_traces/{id}_trace.json"),
+                format!("evaluation_results/{id}_eval.json"),
+            ] {
+                let text = fs::read_to_string(iteration(again.path()).join(&name)).unwrap();
+                assert_eq!(text, expected[&name], "{what}: {name}");
+            }
+        }
+        if !iteration(again.path()).join("failure_summary.json").is_file() {
+            let output = run(again.path(), &model.url, "none", 0);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{what}: {said}");
+        }
+        let left = files(again.path());
+        for (name, text) in &expected {
+            assert_eq!(left.get(name), Some(text), "{what}: {name}");
+        }
+    });
+    println!("  {} steps, {} losses", steps.len(), seeds.len());
 }
