@@ -63,8 +63,8 @@ pub enum Error {
     #[error("there is no iteration whose errors could be tried again")]
     NothingToRetry,
     /// It stopped in good order; the same call goes on.
-    #[error("{why}; {done} of {total} samples are finished")]
-    Stopped { stop: Stop, why: String, done: u64, total: u64 },
+    #[error("{why}; {done}")]
+    Stopped { stop: Stop, why: String, done: String },
     /// The model's report was wrong twice.
     #[error("the problems report cannot be used: {0}")]
     Protocol(String),

@@ -11,7 +11,6 @@ use baton_core::scenario::result::{Attribution, Evaluation, Trace, written};
 use super::ask::{Failed, Shared, taken};
 use super::outputs::{Kind, Outputs};
 use super::read::Scenario;
-use super::sample::stopped;
 use super::writer::{self, Finished};
 use super::{Ask, Error, Phase, Progress};
 use crate::model::{Client, Tags};
@@ -80,9 +79,12 @@ pub(super) fn all(
         wrote.map_err(Error::from)
     });
     wrote?;
-    match done == total {
-        true => Ok(()),
-        false => stopped(shared, tally.total - (total - done), tally.total),
+    match (done == total, shared.stopped()) {
+        (false, Some((stop, why))) => {
+            let done = format!("{done} of {total} failures are attributed");
+            Err(Error::Stopped { stop, why, done })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -187,8 +189,8 @@ pub(super) fn report(
                 let (stop, why) = shared
                     .stopped()
                     .unwrap_or_else(|| (super::Stop::Interrupted, "interrupted".to_owned()));
-                let (done, total) = (tally.total, tally.total);
-                return Err(Error::Stopped { stop, why, done, total });
+                let done = "only the problems report is missing".to_owned();
+                return Err(Error::Stopped { stop, why, done });
             }
             Err(Failed::Model { why, .. }) => return Err(Error::Model(why)),
             Err(Failed::Wrong(why)) => return Err(Error::Protocol(why)),

@@ -94,7 +94,10 @@ pub(super) fn stopped(shared: &Shared<'_>, done: u64, total: u64) -> Result<(), 
     match shared.stopped() {
         // What came in the last moment is all there is.
         Some(_) if done == total && total > 0 => Ok(()),
-        Some((stop, why)) => Err(Error::Stopped { stop, why, done, total }),
+        Some((stop, why)) => {
+            let done = format!("{done} of {total} samples are finished");
+            Err(Error::Stopped { stop, why, done })
+        }
         None => Ok(()),
     }
 }
