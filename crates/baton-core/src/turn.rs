@@ -572,11 +572,15 @@ impl Conversation {
     /// Whether the agent goes in a circle.
     fn watch(&mut self, call: Option<ToolCall>, envelope: &Envelope) {
         let Some(call) = call else { return };
-        let is_same = |(own, result): &(ToolCall, Envelope)| {
-            own.name == call.name && own.arguments == call.arguments && result == envelope
+        let mut result = envelope.clone();
+        // What only says when it was is no other result.
+        result.stats.clear();
+        result.data.remove("mtime");
+        let is_same = |(own, last): &(ToolCall, Envelope)| {
+            own.name == call.name && own.arguments == call.arguments && *last == result
         };
         self.repeated = if self.last.as_ref().is_some_and(is_same) { self.repeated + 1 } else { 1 };
-        self.last = Some((call, envelope.clone()));
+        self.last = Some((call, result));
     }
 
     /// No provider takes a call without its result.

@@ -233,7 +233,8 @@ fn the_same_call_again_and_again_ends_the_turn() {
             assert_eq!(own.next(), Do::CallModel, "{n}");
             let id = format!("c{n}");
             let data = if n + 1 == REPEATED { last } else { "nothing" };
-            let result = observed(n + 1, &id, "Read", json!({ "content": data }));
+            // A file that is written again and again has another time, and is the same.
+            let result = observed(n + 1, &id, "Read", json!({ "content": data, "mtime": n }));
             apply(&mut own, &[answer(vec![part(&id, "Read")], Stop::ToolCalls), result]);
         }
         own

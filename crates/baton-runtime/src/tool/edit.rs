@@ -165,7 +165,8 @@ fn changed_since(file: &str) -> Refusal {
 fn replaced(before: &str, edit: &Replacement) -> Result<String, (&'static str, String)> {
     let (old, new) = (edit.old_string.as_str(), edit.new_string.as_str());
     if old.is_empty() {
-        return Err(("NOT_FOUND", "old_string is empty; use Write for a new file".to_owned()));
+        let why = "old_string is empty; it must be the text of the file that is to be replaced, exactly as it stands there";
+        return Err(("NOT_FOUND", why.to_owned()));
     }
     // A model writes line feeds; the file may have carriage returns.
     let (with_old, with_new) = (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"));
