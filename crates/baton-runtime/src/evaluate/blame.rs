@@ -1,8 +1,5 @@
 //! What failures are put down to: one question a failed sample, then one about all of them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
-
 use baton_core::handoff::make::ProblemsReport;
 use baton_core::scenario::count::{self, Tally, UNATTRIBUTED};
 use baton_core::scenario::judge::{self, Figures};
@@ -44,41 +41,18 @@ pub(super) fn all(
     if !open.is_empty() {
         tell(done);
     }
-    let next = AtomicUsize::new(0);
-    let jobs = ask.jobs.clamp(1, 256).min(open.len().max(1));
-    let (sender, receiver) = sync_channel::<Finished<Attribution>>(writer::LOT.max(jobs));
-    let wrote = std::thread::scope(|scope| {
-        let (open, next) = (&open, &next);
-        let mut workers = Vec::new();
-        for _ in 0..jobs {
-            let sender = sender.clone();
-            workers.push(scope.spawn(move || -> Result<(), Error> {
-                let judge = ask.judge.client.apart().map_err(Error::Sandbox)?;
-                while let Some(id) = open.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let Some(own) = one(ask, scenario, outputs, shared, &judge, id) else { break };
-                    if sender.send(own).is_err() {
-                        break;
-                    }
-                }
-                Ok(())
-            }));
-        }
-        drop(sender);
-        let wrote = writer::write_all(ask.disk, shared, &receiver, |own: Attribution| {
+    writer::side_by_side(
+        ask,
+        shared,
+        &open,
+        || ask.judge.client.apart().map_err(Error::Sandbox),
+        |judge, id| one(ask, scenario, outputs, shared, judge, id),
+        |own: Attribution| {
             tally.attribute(&own);
             done += 1;
             tell(done);
-        });
-        drop(receiver);
-        for worker in workers {
-            match worker.join() {
-                Ok(done) => done?,
-                Err(_) => return Err(Error::Sandbox("a worker ended in a panic".to_owned())),
-            }
-        }
-        wrote.map_err(Error::from)
-    });
-    wrote?;
+        },
+    )?;
     match (done == total, shared.stopped()) {
         (false, Some((stop, why))) => {
             let done = format!("{done} of {total} failures are attributed");

@@ -1,8 +1,5 @@
 //! Samples, side by side: the conversation, then the checkers.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-
 use baton_core::message::Usage;
 use baton_core::scenario::check::{self, Scene};
 use baton_core::scenario::count::Tally;
@@ -52,45 +49,22 @@ pub(super) fn all(
         });
     };
     tell(tally);
-    let next = AtomicUsize::new(0);
-    let jobs = ask.jobs.clamp(1, 256).min(open.len().max(1));
-    let (sender, receiver) = sync_channel::<Finished<Evaluation>>(writer::LOT.max(jobs));
-    let wrote = std::thread::scope(|scope| {
-        let (open, next) = (&open, &next);
-        let mut workers = Vec::new();
-        for _ in 0..jobs {
-            let sender = sender.clone();
-            workers.push(scope.spawn(move || -> Result<(), Error> {
-                let mut worker = Worker::new(ask, scenario, outputs, shared)?;
-                while let Some(entry) = open.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    if !worker.evaluates(entry, &sender) {
-                        break;
-                    }
-                }
-                Ok(())
-            }));
-        }
-        drop(sender);
-        let wrote = writer::write_all(ask.disk, shared, &receiver, |own: Evaluation| {
+    writer::side_by_side(
+        ask,
+        shared,
+        &open,
+        || Worker::new(ask, scenario, outputs, shared),
+        |worker, entry| worker.evaluated(entry),
+        |own: Evaluation| {
             tally.add(&own);
             tell(tally);
-        });
-        // Whoever still works finds nobody to send to.
-        drop(receiver);
-        for worker in workers {
-            match worker.join() {
-                Ok(done) => done?,
-                Err(_) => return Err(Error::Sandbox("a worker ended in a panic".to_owned())),
-            }
-        }
-        wrote.map_err(Error::from)
-    });
-    wrote?;
+        },
+    )?;
     stopped(shared, tally.total, total)?;
     Ok(tally.total - before)
 }
 
-pub(super) fn stopped(shared: &Shared<'_>, done: u64, total: u64) -> Result<(), Error> {
+fn stopped(shared: &Shared<'_>, done: u64, total: u64) -> Result<(), Error> {
     match shared.stopped() {
         // What came in the last moment is all there is.
         Some(_) if done == total && total > 0 => Ok(()),
@@ -165,19 +139,11 @@ impl<'a> Worker<'a> {
         Ok(Worker { ask, scenario, outputs, shared, target, judge, programs, judged })
     }
 
-    /// False when there is no sense in going on.
-    fn evaluates(&mut self, entry: &Entry, sender: &SyncSender<Finished<Evaluation>>) -> bool {
-        if self.shared.is_stopped() {
-            return false;
-        }
-        match self.evaluated(entry) {
-            Some(finished) => sender.send(finished).is_ok(),
-            None => false,
-        }
-    }
-
     /// `None`: somebody stopped it.
     fn evaluated(&mut self, entry: &Entry) -> Option<Finished<Evaluation>> {
+        if self.shared.is_stopped() {
+            return None;
+        }
         let id = entry.id.as_str();
         let read = match &entry.fault {
             Some(fault) => Err(fault.clone()),

@@ -1,15 +1,17 @@
-//! The one thread that writes what samples leave. It takes whatever finished while it wrote the last
-//! lot; what marks a sample as finished is written after all else of it is safe.
+//! Threads that work side by side, and the one that writes what they leave. It takes whatever
+//! finished while it wrote the last lot; what marks something as finished is written after all else
+//! of it is safe.
 
 use std::path::PathBuf;
-use std::sync::mpsc::Receiver;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use super::ask::Shared;
-use super::{OUTAGE, Stop};
+use super::{Ask, Error, OUTAGE, Stop};
 use crate::store::{self, Disk};
 
 /// At most so many are written at once.
-pub(super) const LOT: usize = 64;
+const LOT: usize = 64;
 
 /// Something that is finished when its last file is there.
 #[derive(Debug)]
@@ -21,9 +23,52 @@ pub(super) struct Finished<T> {
     pub(super) what: T,
 }
 
+/// Works through a list, some at once, and writes what comes of it. A worker is made in its own
+/// thread; its work is `None` when there is no sense in going on.
+pub(super) fn side_by_side<I: Sync, W, T: Send>(
+    ask: &Ask<'_>,
+    shared: &Shared<'_>,
+    open: &[I],
+    worker: impl Fn() -> Result<W, Error> + Sync,
+    work: impl Fn(&mut W, &I) -> Option<Finished<T>> + Sync,
+    written: impl FnMut(T),
+) -> Result<(), Error> {
+    let next = AtomicUsize::new(0);
+    let jobs = ask.jobs.clamp(1, 256).min(open.len().max(1));
+    let (sender, receiver) = sync_channel::<Finished<T>>(LOT.max(jobs));
+    std::thread::scope(|scope| {
+        let (next, worker, work) = (&next, &worker, &work);
+        let mut threads = Vec::new();
+        for _ in 0..jobs {
+            let sender = sender.clone();
+            threads.push(scope.spawn(move || -> Result<(), Error> {
+                let mut worker = worker()?;
+                while let Some(item) = open.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    let Some(own) = work(&mut worker, item) else { break };
+                    if sender.send(own).is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            }));
+        }
+        drop(sender);
+        let wrote = write_all(ask.disk, shared, &receiver, written);
+        // Whoever still works finds nobody to send to.
+        drop(receiver);
+        for thread in threads {
+            match thread.join() {
+                Ok(done) => done?,
+                Err(_) => return Err(Error::Sandbox("a worker ended in a panic".to_owned())),
+            }
+        }
+        wrote.map_err(Error::from)
+    })
+}
+
 /// Writes until nothing comes any more. What came of an outage waits for something else to come: if
 /// nothing does, it is thrown away, and done again another time.
-pub(super) fn write_all<T>(
+fn write_all<T>(
     disk: &Disk,
     shared: &Shared<'_>,
     from: &Receiver<Finished<T>>,
