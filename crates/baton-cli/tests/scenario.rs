@@ -382,36 +382,30 @@ fn what_is_wrong_with_a_scenario_is_said_before_anything_runs() {
 
 #[test]
 fn a_target_that_cannot_be_reached_stops_the_evaluation_and_loses_nothing() {
-    let place = Place::new(0);
-    for number in 0..40 {
-        place.sample(&format!("T_{number:02}"), "how: well", &["deducted"]);
-    }
-    let output = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .args([
-            "scenario",
-            "run",
-            "leave",
-            "--jobs",
-            "16",
-            "--provider",
-            "openai-chat",
-            "--model",
-            "scripted",
-        ])
+    // Many, and so few that the evaluation is over before anybody could say that it is an outage.
+    for more in [40, 0] {
+        let place = Place::new(0);
+        for number in 0..more {
+            place.sample(&format!("T_{number:02}"), "how: well", &["deducted"]);
+        }
         // Refused at once: no retry helps against a wrong key.
-        .args(["--base-url", &refusing()])
-        .current_dir(place.folder.path())
-        .env("HOME", place.folder.path().join("home"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("could not be reached") && said.contains("0 of 42"), "{said}");
-    let done = place.json(&["scenario", "run", "leave", "--no-attribution", "--json"]);
-    assert_eq!(
-        (&done["iteration"], &done["passed"], &done["errors"]),
-        (&json!(1), &json!(41), &json!(0))
-    );
+        let output = Command::new(env!("CARGO_BIN_EXE_baton"))
+            .args(["scenario", "run", "leave", "--jobs", "16", "--provider", "openai-chat"])
+            .args(["--model", "scripted", "--base-url", &refusing()])
+            .current_dir(place.folder.path())
+            .env("HOME", place.folder.path().join("home"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        let none = format!("0 of {} samples", more + 2);
+        assert!(said.contains("could not be reached") && said.contains(&none), "{said}");
+        let done = place.json(&["scenario", "run", "leave", "--no-attribution", "--json"]);
+        assert_eq!(
+            (&done["iteration"], &done["passed"], &done["errors"]),
+            (&json!(1), &json!(more + 1), &json!(0))
+        );
+    }
 }
 
 fn refusing() -> String {

@@ -233,6 +233,28 @@ fn an_evaluation_that_was_over_before_the_crash_is_only_read() {
 }
 
 #[test]
+fn figures_that_an_agent_forged_are_not_taken() {
+    let (seen, model) = model();
+    let place = place(&model.url);
+    let summary = r#"{"total_samples":6,"failed_samples":0,"failures":[]}"#;
+    let report = r#"{"total_samples":6,"failed_samples":0,"layer1_problems":[]}"#;
+    let mut script = "cp -r ../parts/. scenarios/small/\n".to_owned();
+    for number in ["1", "7", "4294967295", "18446744073709551616"] {
+        script.push_str(&format!(
+            "d=scenarios/small/execution_outputs/iteration_{number}; mkdir -p $d; \
+             echo '{summary}' > $d/failure_summary.json; \
+             echo '{report}' > $d/layer1_problems_report.json\n"
+        ));
+    }
+    place.write("play/2-EXECUTE.sh", script);
+    place.play("3-MAIN", "no more");
+    let said = place.expect(&RUN, 3);
+    assert!(said.contains("3 of 6 samples passed (50%)"), "{said}");
+    assert_eq!(seen.begun.lock().unwrap().len(), 6, "every sample ran");
+    assert_eq!(evaluated(&place, 8), 6);
+}
+
+#[test]
 fn parts_that_cannot_be_run_go_back_to_who_made_them() {
     let (_, model) = model();
     let place = place(&model.url);

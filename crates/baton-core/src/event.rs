@@ -69,9 +69,15 @@ pub enum Event {
         number: u32,
     },
     Evaluated(Box<Evaluation>),
+    /// It stopped before its end, and goes on later: what it took until then.
+    EvaluationPaused {
+        spent: Spent,
+    },
     /// The samples could not be run as they are.
     EvaluationRefused {
         why: String,
+        #[serde(default)]
+        spent: Spent,
     },
     SubloopEntered {
         reason: String,
@@ -161,6 +167,7 @@ impl Event {
             | Event::FilesSeen(_)
             | Event::EvaluationStarted { .. }
             | Event::Evaluated(_)
+            | Event::EvaluationPaused { .. }
             | Event::EvaluationRefused { .. }
             | Event::SubloopEntered { .. }
             | Event::SubloopEnded(_)

@@ -762,11 +762,19 @@ impl Check<'_> {
                     self.fail(&format!("approval.texts.{name}"), "a text is needed".into());
                 }
             }
+            if approval.before == approval.changes_to {
+                let message = "who waits for the approval cannot be who changes the files".into();
+                self.fail("approval.changes_to", message);
+            }
             if !approval.texts.text.contains("{files}") {
                 self.fail("approval.texts.text", "`{files}` is missing".into());
             }
         }
         if let Some(rules) = &policy.evaluation {
+            if rules.of == rules.back_to {
+                let message = "who is evaluated cannot be who gets the work back".into();
+                self.fail("evaluation.back_to", message);
+            }
             self.range("evaluation.success_percent", rules.success_percent, 1, 100);
             self.range("evaluation.critical_percent", rules.critical_percent, 0, 100);
             self.range("evaluation.gain_percent", rules.gain_percent, 0, 100);

@@ -84,10 +84,10 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             let how = if *passed { "passed" } else { "FAILED" };
             at(format!("gate {how}: {}", text::shown(command, 160)))
         }
-        Event::FilesSeen(_) => None,
+        Event::FilesSeen(_) | Event::EvaluationPaused { .. } => None,
         Event::EvaluationStarted { number } => at(format!("evaluation {number} begins")),
         Event::Evaluated(own) => at(format!("evaluation: {}", text::shown(&own.line(), 300))),
-        Event::EvaluationRefused { why } => {
+        Event::EvaluationRefused { why, .. } => {
             at(format!("the samples cannot be run: {}", text::shown(why, 300)))
         }
         Event::SubloopEntered { .. } => at("sub-loop begins".to_owned()),

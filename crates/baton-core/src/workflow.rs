@@ -32,7 +32,7 @@ use crate::id::{
 use crate::pack::Pack;
 use crate::policy::{Approval, Gate, Outcome};
 
-pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer};
+pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
 pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
 pub use judge::{Judged, facts_of, judge_decision, judge_report, plan_hash};
@@ -99,6 +99,9 @@ pub struct State {
     /// Of the design as it is.
     #[serde(default)]
     pub evaluations: Vec<Evaluation>,
+    /// Tokens and nano-dollars of the evaluation in hand that are in the totals already.
+    #[serde(default)]
+    pub evaluation_counted: (u64, u64),
     /// Why the design is to be changed; holds until its agent has reported.
     #[serde(default)]
     pub returned: Option<Returned>,
@@ -347,6 +350,7 @@ impl State {
             scenario: start.scenario.clone(),
             approvals: Approvals::default(),
             evaluations: Vec::new(),
+            evaluation_counted: (0, 0),
             returned: None,
             must_next: None,
         }
@@ -667,7 +671,17 @@ impl State {
             Event::Evaluated(evaluation) if number == Some(evaluation.number) => {
                 self.evaluated(&job, evaluation, record.time, rules)
             }
-            Event::EvaluationRefused { why } => Some(self.not_evaluated(&job, why, rules)),
+            Event::EvaluationPaused { spent } => {
+                self.add(spent);
+                let tokens = spent.tokens.map_or(0, |tokens| tokens.0);
+                let (before, cost) = self.evaluation_counted;
+                self.evaluation_counted = (before + tokens, cost + spent.cost.unwrap_or(0));
+                Some(Phase::Evaluate { job, number })
+            }
+            Event::EvaluationRefused { why, spent } => {
+                self.add(spent);
+                Some(self.not_evaluated(&job, why, rules))
+            }
             _ => None,
         }
     }
@@ -875,14 +889,6 @@ impl State {
         self.newest.insert(facts.agent.clone(), (seq, facts.clone()));
         self.last_reporter = Some(facts.agent.clone());
         self.current.reports.push(facts.clone());
-        let has_done_it = matches!(facts.outcome, Some(Outcome::Pass) | None);
-        let is_due = self.must_next.as_ref().is_some_and(|(agent, _)| *agent == facts.agent);
-        if is_due && has_done_it {
-            self.must_next = None;
-            self.returned = None;
-            // What follows is another design.
-            self.evaluations.clear();
-        }
         let has_gates = !rules.gates(job.agent.as_str()).is_empty();
         if facts.outcome == Some(Outcome::Pass) && has_gates {
             let of = GatesOf::Report(job.clone());
@@ -898,6 +904,11 @@ impl State {
     fn stands(&mut self, job: &Job, rules: &Rules<'_>) -> Phase {
         let facts = self.newest.get(&job.agent).map(|(_, facts)| facts.clone());
         let outcome = facts.as_ref().and_then(|facts| facts.outcome);
+        let is_due = self.must_next.as_ref().is_some_and(|(agent, _)| *agent == job.agent);
+        if is_due && matches!(outcome, Some(Outcome::Pass) | None) {
+            self.must_next = None;
+            self.returned = None;
+        }
         if rules.subloop().is_some_and(|subloop| subloop.tester == job.agent)
             && outcome == Some(Outcome::Pass)
             && let Some(facts) = &facts
@@ -1032,8 +1043,13 @@ impl State {
     }
 
     fn count(&mut self, spent: &Spent) {
+        self.totals.stages += 1;
+        self.add(spent);
+    }
+
+    /// What was taken, whoever took it.
+    fn add(&mut self, spent: &Spent) {
         let totals = &mut self.totals;
-        totals.stages += 1;
         totals.milliseconds = totals.milliseconds.saturating_add(spent.milliseconds);
         match spent.tokens {
             Some(tokens) => totals.tokens = totals.tokens.saturating_add(tokens.0),

@@ -160,6 +160,7 @@ fn evaluation(root: &Path, url: &str, jobs: usize) {
         deadline: None,
         tokens: None,
         cost: None,
+        counted: (0, 0),
         interrupt: &Interrupt::default(),
         disk: &disk,
         progress: &|_| {},

@@ -48,6 +48,8 @@ pub enum Error {
     NoQuestion,
     #[error("what is to be changed? Nobody can guess it")]
     NoComment,
+    #[error("a comment has at most 8,000 characters; put the rest into a file and name it")]
+    LongComment,
     #[error("there is no option `{option}`; the question has {known}")]
     NoOption { option: String, known: String },
     #[error(
@@ -486,6 +488,9 @@ impl<'a> Drive<'a> {
         let is_wish = by == Asker::Approval && option == workflow::CHANGE;
         if is_wish && comment.trim().is_empty() {
             return Err(Error::NoComment);
+        }
+        if comment.chars().count() > workflow::MOST_COMMENT {
+            return Err(Error::LongComment);
         }
         let (option_id, comment) = (option.to_owned(), comment.to_owned());
         let answer = Answer { question, option_id: option_id.clone(), comment: comment.clone() };

@@ -57,6 +57,8 @@ pub enum Error {
     NoSamples(String),
     #[error("there is no sample `{0}`")]
     NoSample(String),
+    #[error("there are too many iterations; the highest is {0}")]
+    TooMany(u32),
     /// An iteration was begun with something else.
     #[error("iteration {iteration} cannot go on: since it began, {what} changed")]
     Changed { iteration: u32, what: String },
@@ -132,12 +134,14 @@ pub struct Ask<'a> {
     pub confined: bool,
     pub environment: &'a Environment,
     pub now: Timestamp,
-    /// Time, tokens and cost that this call may take; with `number`, tokens and cost of the whole
-    /// iteration, also of calls before this one.
+    /// Time, tokens and cost that this call may take; with `number`, also what earlier calls for the
+    /// same iteration took, without what is `counted`.
     pub deadline: Option<Duration>,
     pub tokens: Option<u64>,
     /// Nano-dollars.
     pub cost: Option<u64>,
+    /// Tokens and nano-dollars that this iteration took and that somebody has counted already.
+    pub counted: (u64, u64),
     pub interrupt: &'a Interrupt,
     pub disk: &'a Disk,
     pub progress: &'a (dyn Fn(&Progress) + Sync),
@@ -202,9 +206,28 @@ pub struct Found {
     pub affected: usize,
 }
 
+/// What a call took, whatever came of it. `None`: nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    pub tokens: Option<u64>,
+    /// Nano-dollars.
+    pub cost: Option<u64>,
+}
+
 /// Evaluates one iteration, or goes on with one that was begun.
 pub fn evaluate(ask: &Ask<'_>) -> Result<Evaluated, Error> {
+    evaluate_counted(ask).0
+}
+
+/// The same, and what it took.
+pub fn evaluate_counted(ask: &Ask<'_>) -> (Result<Evaluated, Error>, Taken) {
     let end = ask.deadline.and_then(|time| Instant::now().checked_add(time));
+    let shared = ask::Shared::new(ask, end);
+    let done = within(ask, &shared);
+    (done, shared.taken())
+}
+
+fn within(ask: &Ask<'_>, shared: &ask::Shared<'_>) -> Result<Evaluated, Error> {
     if ask.confined
         && let Err(missing) = sandbox::available()
     {
@@ -216,18 +239,22 @@ pub fn evaluate(ask: &Ask<'_>) -> Result<Evaluated, Error> {
     let _lock = Lock::take(&scenario.outputs().join(".lock"), "an evaluation")?;
     let is_over = |own: &Iteration| Some(own.number) == ask.number && own.is_over;
     let over = iterations(&scenario.root, ask.scenario)?.into_iter().find(is_over);
+    if over.as_ref().is_some_and(|own| !own.is_ours()) {
+        // Nobody but us says that an iteration is over.
+        let what = "its head was lost".to_owned();
+        return Err(Error::Changed { iteration: ask.number.unwrap_or(0), what });
+    }
     let outputs = outputs::Outputs::open(ask, &scenario)?;
-    let shared = ask::Shared::new(ask, end);
     if ask.number.is_some() {
         shared.took_before(ask, &outputs.spent(&scenario.root, &scenario.entries));
     }
-    if let Some(done) = over.map(|own| finished(&own, &scenario, &outputs, &shared)).transpose()? {
+    if let Some(done) = over.map(|own| finished(&own, &scenario, &outputs, shared)).transpose()? {
         return Ok(done);
     }
     let mut tally = Tally::default();
-    let redone = sample::all(ask, &scenario, &outputs, &shared, &mut tally)?;
-    blame::all(ask, &scenario, &outputs, &shared, &mut tally)?;
-    let report = blame::report(ask, &scenario, &outputs, &shared, &tally)?;
+    let redone = sample::all(ask, &scenario, &outputs, shared, &mut tally)?;
+    blame::all(ask, &scenario, &outputs, shared, &mut tally)?;
+    let report = blame::report(ask, &scenario, &outputs, shared, &tally)?;
     let disk = ask.disk;
     disk.write_here(&outputs.path(PROBLEMS_REPORT), &written(&report))?;
     let iterations = outputs.counted(&scenario)?;

@@ -545,6 +545,7 @@ pub(super) fn failed(error: drive::Error) -> Failure {
         }
         drive::Error::AlreadyFinished(_)
         | drive::Error::NoQuestion
+        | drive::Error::LongComment
         | drive::Error::NoOption { .. } => Failure::new(USAGE, message),
         drive::Error::RulesChanged { .. } => Failure::new(USAGE, message)
             .hint("undo the change, or `baton stop --abandon` and begin a new run"),

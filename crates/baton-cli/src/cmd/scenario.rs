@@ -148,6 +148,7 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
         deadline: args.minutes.map(|own| Duration::from_secs(own.saturating_mul(60))),
         tokens: args.budget_tokens,
         cost: args.budget_dollars.and_then(nano_dollars),
+        counted: (0, 0),
         interrupt: &interrupt,
         disk: &Disk::default(),
         progress: &progress,
@@ -252,6 +253,7 @@ fn failure(error: Error) -> Failure {
         Error::Load(_) | Error::Folder { .. } | Error::NoSamples(_) | Error::NothingToRetry => {
             Failure::new(USAGE, message)
         }
+        Error::TooMany(_) => Failure::new(USAGE, message).hint("remove old ones"),
         Error::NoSample(_) => Failure::new(USAGE, message).hint("--only takes a sample_id"),
         Error::Changed { .. } => Failure::new(USAGE, message)
             .hint("--new begins another iteration; the unfinished one stays as it is"),

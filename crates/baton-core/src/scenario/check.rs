@@ -165,7 +165,7 @@ fn turns_of(calls: &[&Call]) -> Vec<u32> {
 
 fn before(first: &str, then: &str, scene: &Scene<'_>) -> Result<Option<Broken>, String> {
     let (first, then) = (filled(first, scene.values)?, filled(then, scene.values)?);
-    let at = |name: &str| scene.calls.iter().position(|call| call.name == name);
+    let at = |name: &str| scene.calls.iter().position(|call| call.name == name && !call.is_error);
     let broken = |why: String, turns: Vec<u32>| Ok(Some(Broken { why, turns }));
     match (at(&first), at(&then)) {
         (Some(a), Some(b)) if a < b => Ok(None),

@@ -253,6 +253,8 @@ pub const MOST_GROUPS: usize = 40;
 /// What a group shows of itself.
 const SHOWN_IDS: usize = 6;
 const SHOWN_CAUSES: usize = 4;
+/// Of all groups together: what a fence takes without a cut.
+const LISTED: usize = 2 * END;
 
 /// The figures around a report.
 #[derive(Debug, Clone, Copy)]
@@ -265,8 +267,7 @@ pub struct Figures<'a> {
     pub earlier: &'a [(String, String)],
 }
 
-/// The problems behind all failures, in one question whose length does not grow with them.
-pub fn report(figures: &Figures<'_>, groups: &[Group]) -> Question {
+fn listed(groups: &[Group], causes: usize) -> String {
     let mut listed = String::new();
     for own in groups {
         let ids: Vec<String> =
@@ -281,10 +282,29 @@ pub fn report(figures: &Figures<'_>, groups: &[Group]) -> Question {
             text::shown(&own.checkers.join(", "), 200),
             ids.join(", "),
         ));
-        for cause in own.causes.iter().take(SHOWN_CAUSES) {
+        for cause in own.causes.iter().take(causes) {
             listed.push_str(&format!("  cause: {}\n", text::shown(cause, 240)));
         }
     }
+    listed
+}
+
+/// Where even ids are too much.
+fn listed_shortly(groups: &[Group]) -> String {
+    let lines = groups.iter().map(|own| {
+        let (kind, checkers) = (text::shown(&own.failure_type, 80), own.checkers.join(", "));
+        let checkers = text::shown(&checkers, 120);
+        format!("{}: {} samples, type {kind}, checkers {checkers}\n", own.id, own.samples.len())
+    });
+    lines.collect()
+}
+
+/// The problems behind all failures, in one question whose length does not grow with them.
+pub fn report(figures: &Figures<'_>, groups: &[Group]) -> Question {
+    // The more groups, the less of each: none of them is left out.
+    let listed = (0..=SHOWN_CAUSES).rev().map(|causes| listed(groups, causes));
+    let listed = listed.into_iter().find(|own| own.len() <= LISTED);
+    let listed = listed.unwrap_or_else(|| listed_shortly(groups));
     let earlier: Vec<String> = (figures.earlier.iter().take(40))
         .map(|(id, title)| format!("{}: {}", text::shown(id, 40), text::shown(title, 160)))
         .collect();

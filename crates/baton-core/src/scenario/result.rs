@@ -202,6 +202,9 @@ pub struct Hashes {
     pub samples: String,
 }
 
+/// What differs where another model is to go on.
+pub const TARGET_MODEL: &str = "the target's model";
+
 impl Head {
     /// What differs, in words.
     pub fn changes(&self, now: &Head) -> Vec<&'static str> {
@@ -211,7 +214,7 @@ impl Head {
             (old.tools != new.tools, "the tools"),
             (old.checkers != new.checkers, "the checkers"),
             (old.samples != new.samples, "the samples"),
-            (self.target_model != now.target_model, "the target's model"),
+            (self.target_model != now.target_model, TARGET_MODEL),
             (self.only != now.only, "which samples are asked for"),
         ];
         all.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect()

@@ -19,6 +19,9 @@ use crate::turn::protocol;
 const MALFORMED: u32 = 3;
 /// Of a result the target's model gets so many bytes; the trace has all.
 const RESULT_BYTES: usize = 60_000;
+/// What one conversation may keep of results and states, and how many calls it may make.
+const MOST_BYTES: usize = 32 << 20;
+const MOST_CALLS: usize = 500;
 
 /// What all samples share.
 #[derive(Debug, Clone)]
@@ -118,6 +121,8 @@ pub struct Talk {
     phase: Phase,
     ended: Option<String>,
     usage: Usage,
+    /// Of results and states so far.
+    bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +158,7 @@ impl Talk {
             phase: Phase::Done,
             ended: None,
             usage: Usage::default(),
+            bytes: 0,
         };
         talk.phase = talk.users_turn();
         talk
@@ -286,6 +292,9 @@ impl Talk {
 
     fn said(&mut self, stage: &Stage, said: Said) -> Phase {
         self.result(stage, said);
+        if self.bytes > MOST_BYTES || self.calls.len() >= MOST_CALLS {
+            return self.ends("the conversation grew over what is kept of one");
+        }
         self.took(stage)
     }
 
@@ -295,7 +304,9 @@ impl Talk {
         let (result, is_error) = match said {
             Said::Refused(why) => (json!({ "error": why }), true),
             Said::Result { result, state } => {
+                self.bytes += 2 * result.to_string().len();
                 if let Some(state) = state.filter(|own| *own != self.state) {
+                    self.bytes += serde_json::to_vec(&state).map_or(0, |own| own.len());
                     let (turn, after) = (self.turn, call.name.clone());
                     self.states.push(StateAt { turn, after, state: state.clone() });
                     self.state = state;

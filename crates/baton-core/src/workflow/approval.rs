@@ -19,6 +19,8 @@ pub const CHANGE: &str = "change";
 /// Why nothing is evaluated.
 pub const CHANGED: &str =
     "the design is not the one that the person approved; it was changed since";
+/// What a person may write with an answer.
+pub const MOST_COMMENT: usize = 8_000;
 /// Of a person's wishes a run remembers so many.
 const MOST_CHANGES: usize = 50;
 
@@ -121,15 +123,22 @@ impl State {
             iteration: self.iteration.0,
             time,
             choice: answer.option_id.clone(),
-            comment: text::cut(&answer.comment, 2_000).into_owned(),
+            comment: answer.comment.clone(),
         };
         self.approvals.answers.push(said);
         let over = self.approvals.answers.len().saturating_sub(MOST_CHANGES);
         self.approvals.answers.drain(..over);
         let is_approved = answer.option_id == APPROVE;
         if is_approved {
+            let was = self.approvals.approved.as_ref().map(|(digest, _)| digest);
+            if was != Some(&digest) {
+                // Figures of another design say nothing of this one.
+                self.evaluations.clear();
+            }
             self.approvals.approved = Some((digest, time));
         } else {
+            // A wish takes back what was approved before.
+            self.approvals.approved = None;
             let why = "the person wants the design changed".to_owned();
             self.must_next = Some((approval.changes_to.clone(), why));
         }

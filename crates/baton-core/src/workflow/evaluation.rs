@@ -122,7 +122,8 @@ impl State {
         rules: &Rules<'_>,
     ) -> Option<Phase> {
         let own = rules.pack.policy.evaluation.as_ref()?;
-        self.count(&evaluation.spent);
+        self.add(&evaluation.spent);
+        self.evaluation_counted = (0, 0);
         self.evaluations.push(evaluation.clone());
         let over = self.evaluations.len().saturating_sub(MOST);
         self.evaluations.drain(..over);
@@ -155,6 +156,7 @@ impl State {
     /// The samples could not be run; who made them has to mend it.
     pub(super) fn not_evaluated(&mut self, job: &Job, why: &str, rules: &Rules<'_>) -> Phase {
         let why = format!("the evaluation was refused: {}", text::cut(why, 1_000));
+        self.evaluation_counted = (0, 0);
         self.overturn(&job.agent, &why, rules);
         self.current.evaluation = Some(why);
         self.stands(job, rules)

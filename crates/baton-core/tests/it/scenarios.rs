@@ -353,6 +353,12 @@ fn assertions_say_what_was_expected_and_what_was_found() {
         assert_eq!(passed, wrong.is_empty(), "{assertion}: {reason}");
         assert!(passed || reason == wrong, "{assertion}: {reason}");
     }
+    // A call that was refused gave nothing: it comes before nothing.
+    let mut refused = made.to_vec();
+    refused.iter_mut().filter(|own| own.name == "get").for_each(|own| own.is_error = true);
+    let before = json!({"called_before": {"first": "get", "then": "set"}});
+    let (passed, reason) = checked(&before, &state, &refused).unwrap();
+    assert!(!passed && reason.contains("found no call of `get`"), "{reason}");
 }
 
 #[test]

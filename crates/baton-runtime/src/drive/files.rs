@@ -144,7 +144,7 @@ impl Drive<'_> {
                 self.overturned(command, output)
             }
             Event::Evaluated(evaluation) => self.overturned_by(evaluation),
-            Event::EvaluationRefused { why } => self.refused(why),
+            Event::EvaluationRefused { why, .. } => self.refused(why),
             // Before an evaluation; before work nothing is published yet.
             Event::FilesSeen(seen) if !self.state.is_approved(seen) => self.refused(CHANGED),
             Event::SubloopEntered { reason } => {
@@ -172,6 +172,7 @@ impl Drive<'_> {
             | Event::GateEnded { .. }
             | Event::FilesSeen(_)
             | Event::EvaluationStarted { .. }
+            | Event::EvaluationPaused { .. }
             | Event::Adopted { .. }
             | Event::Abandoned
             | Event::Stopped { .. } => Ok(()),

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use baton_core::event::{Evaluation, Event, FilesSeen, SeenFile, Stop};
+use baton_core::event::{Evaluation, Event, FilesSeen, SeenFile, Spent, Stop};
 use baton_core::handoff::package::Extra;
 use baton_core::id::{AgentName, Tokens};
 use baton_core::policy::Approval;
 use baton_core::prompt::Injected;
-use baton_core::workflow::{DesignAnswer, Verdict, verdict};
+use baton_core::workflow::{CHANGED, DesignAnswer, Verdict, verdict};
 use serde_json::json;
 
 use super::{Control, Drive, Error, Notice};
@@ -20,17 +20,22 @@ const MOST_BYTES: u64 = 4 << 20;
 /// What an agent is given of the files of a package; it may read more by itself.
 const READING: Tokens = Tokens(40_000);
 
+/// Nobody was asked anything.
+const NOTHING: Spent =
+    Spent { milliseconds: 0, tokens: Some(Tokens(0)), cached: None, cost: Some(0) };
+
 /// Who runs the samples of a scenario.
 pub trait Evaluator {
     /// The number that the next evaluation gets.
     fn next_number(&self, scenario: &str) -> Result<u32, Refused>;
 
-    /// Runs what is left of the evaluation with this number; one that is finished is only read.
+    /// Runs what is left of the evaluation with this number; one that is finished is only read. Beside
+    /// what came of it, what it took.
     fn evaluate(
         &mut self,
         ask: &Ask<'_>,
         say: &mut dyn FnMut(String),
-    ) -> Result<Evaluation, Refused>;
+    ) -> (Result<Evaluation, Refused>, Spent);
 }
 
 /// Which samples, and how far they may go.
@@ -43,6 +48,8 @@ pub struct Ask<'a> {
     pub tokens: Option<u64>,
     /// Nano-dollars.
     pub cost: Option<u64>,
+    /// Tokens and nano-dollars of it that are counted already.
+    pub counted: (u64, u64),
     /// A person's wish to stop.
     pub control: &'a Control,
 }
@@ -67,6 +74,11 @@ impl Drive<'_> {
     }
 
     pub(super) fn look_at_files(&mut self, approval: &Approval) -> Result<(), Error> {
+        let seen = self.seen(approval)?;
+        self.commit(Event::FilesSeen(Box::new(seen)))
+    }
+
+    fn seen(&self, approval: &Approval) -> Result<FilesSeen, Error> {
         let root = Root::open(&self.around.project, &[])
             .map_err(|source| load::Error::Io { path: self.around.project.clone(), source })?;
         let mut seen = FilesSeen { digest: String::new(), files: Vec::new(), missing: Vec::new() };
@@ -88,7 +100,7 @@ impl Drive<'_> {
             }
         }
         seen.digest = whole.finalize().to_hex().to_string();
-        self.commit(Event::FilesSeen(Box::new(seen)))
+        Ok(seen)
     }
 
     pub(super) fn start_evaluation(&mut self) -> Result<(), Error> {
@@ -99,7 +111,7 @@ impl Drive<'_> {
         };
         match number {
             Ok(number) => self.commit(Event::EvaluationStarted { number }),
-            Err(refused) => self.not_evaluated(refused),
+            Err(refused) => self.not_evaluated(refused, NOTHING),
         }
     }
 
@@ -114,27 +126,44 @@ impl Drive<'_> {
             seconds,
             tokens: self.state.tokens_left(),
             cost: self.state.cost_left(),
+            counted: self.state.evaluation_counted,
             control: &control,
         };
         let watch = &mut self.around.watch;
-        let result = match self.around.evaluator.as_deref_mut() {
+        let (result, spent) = match self.around.evaluator.as_deref_mut() {
             Some(evaluator) => evaluator.evaluate(&ask, &mut |said| watch(Notice::Said(said))),
-            None => Err(nobody()),
+            None => (Err(nobody()), NOTHING),
         };
         match result {
-            Ok(evaluation) => self.commit(Event::Evaluated(Box::new(evaluation))),
-            Err(refused) => self.not_evaluated(refused),
+            Ok(evaluation) if self.is_still_approved()? => {
+                self.commit(Event::Evaluated(Box::new(evaluation)))
+            }
+            Ok(_) => self.commit(Event::EvaluationRefused { why: CHANGED.to_owned(), spent }),
+            Err(refused) => self.not_evaluated(refused, spent),
         }
     }
 
-    fn not_evaluated(&mut self, refused: Refused) -> Result<(), Error> {
-        match refused {
-            Refused::Wrong(why) => self.commit(Event::EvaluationRefused { why }),
-            Refused::Unusable(why) => self.commit(Event::Stopped { why: Stop::Executor(why) }),
-            Refused::Limit(why) => self.commit(Event::Stopped { why: Stop::Limit(why) }),
+    /// Whether the design is what was approved also behind the evaluation.
+    fn is_still_approved(&self) -> Result<bool, Error> {
+        match self.around.board.pack.policy.approval.clone() {
+            None => Ok(true),
+            Some(approval) => Ok(self.state.is_approved(&self.seen(&approval)?)),
+        }
+    }
+
+    fn not_evaluated(&mut self, refused: Refused, spent: Spent) -> Result<(), Error> {
+        let stopped = match refused {
+            Refused::Wrong(why) => return self.commit(Event::EvaluationRefused { why, spent }),
+            Refused::Store(error) => return Err(error.into()),
+            Refused::Unusable(why) => Some(Stop::Executor(why)),
+            Refused::Limit(why) => Some(Stop::Limit(why)),
             // The loop sees that it is to park.
-            Refused::Stopped => Ok(()),
-            Refused::Store(error) => Err(error.into()),
+            Refused::Stopped => None,
+        };
+        self.commit(Event::EvaluationPaused { spent })?;
+        match stopped {
+            Some(why) => self.commit(Event::Stopped { why }),
+            None => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use baton_core::message::{Answer, Request, Stop as ModelStop, Usage};
 use baton_core::scenario::judge::Question;
 
-use super::{Ask, Stop, Target};
+use super::{Ask, Stop, Taken, Target};
 use crate::model::{Client, Kind, Tags, catalogue};
 use crate::sandbox::Interrupt;
 
@@ -23,6 +23,8 @@ pub(super) struct Shared<'a> {
     /// Nano-dollars.
     most_cost: Option<u64>,
     tokens: AtomicU64,
+    /// Answers whose tokens nobody counted.
+    uncounted: AtomicU64,
     spent: Mutex<catalogue::Tally>,
     /// Somebody found a reason to stop.
     stop: Mutex<Option<(Stop, String)>>,
@@ -60,6 +62,7 @@ impl<'a> Shared<'a> {
             most_tokens: ask.tokens,
             most_cost: ask.cost,
             tokens: AtomicU64::new(0),
+            uncounted: AtomicU64::new(0),
             spent: Mutex::default(),
             stop: Mutex::default(),
             is_stopped: AtomicBool::new(false),
@@ -87,6 +90,9 @@ impl<'a> Shared<'a> {
             self.stop(Stop::Deadline, "its time is over");
         } else if self.most_tokens.is_some_and(|most| self.tokens() >= most) {
             self.stop(Stop::Tokens, format!("{} tokens are spent", self.tokens()));
+        } else if self.most_tokens.is_some() && self.uncounted.load(Ordering::SeqCst) > 0 {
+            let why = "the server does not count tokens, so a budget of them cannot be kept";
+            self.stop(Stop::Tokens, why);
         } else if let Some(why) = self.over_cost() {
             self.stop(Stop::Cost, why);
         } else {
@@ -119,16 +125,32 @@ impl<'a> Shared<'a> {
 
     fn took(&self, usage: &Usage, target: &Target) {
         self.tokens.fetch_add(usage.total(), Ordering::SeqCst);
+        let is_counted = usage.input.is_some() && usage.output.is_some();
+        self.uncounted.fetch_add(u64::from(!is_counted), Ordering::SeqCst);
         let cost = catalogue::cost(usage, target.price.as_ref());
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(usage, cost);
     }
 
-    /// What this iteration took before this call: it counts against the same budgets.
+    /// What the files say that this iteration took before this call, as far as nobody has counted it
+    /// yet: a process that was killed could not say it.
     pub(super) fn took_before(&self, ask: &Ask<'_>, before: &Before) {
+        let mut cost = 0;
         for (usage, target) in [(&before.target, ask.target), (&before.judge, ask.judge)] {
-            if usage.total() > 0 {
-                self.took(usage, target);
-            }
+            let own = catalogue::cost(usage, target.price.as_ref());
+            cost += own.map_or(0, |own| own.0);
+        }
+        let tokens = before.target.total() + before.judge.total();
+        self.tokens.fetch_add(tokens.saturating_sub(ask.counted.0), Ordering::SeqCst);
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.cost.0 += cost.saturating_sub(ask.counted.1);
+    }
+
+    /// What this call took, as far as it is known.
+    pub(super) fn taken(&self) -> Taken {
+        let spent = self.spent();
+        Taken {
+            tokens: (self.uncounted.load(Ordering::SeqCst) == 0).then(|| self.tokens()),
+            cost: (spent.unknown_costs == 0).then_some(spent.cost.0),
         }
     }
 
@@ -156,7 +178,7 @@ impl<'a> Shared<'a> {
             Some(Err(error)) => Err(Failed::Model {
                 why: error.to_string(),
                 kind: kind_of(error.kind),
-                is_outage: error.kind != Kind::ContextTooLong,
+                is_outage: is_outage(error.kind),
             }),
             Some(Ok(answer)) => {
                 self.took(&answer.usage, target);
@@ -195,6 +217,16 @@ impl<'a> Shared<'a> {
             }
             correction = Some((said, wrong));
         }
+    }
+}
+
+/// Whether nothing else could be asked either; the others are about one conversation.
+fn is_outage(kind: Kind) -> bool {
+    match kind {
+        Kind::Connection | Kind::Timeout | Kind::RateLimited | Kind::Provider | Kind::Denied => {
+            true
+        }
+        Kind::ContextTooLong | Kind::Rejected | Kind::Malformed | Kind::NotRecorded => false,
     }
 }
 

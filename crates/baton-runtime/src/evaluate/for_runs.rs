@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 use baton_core::event::{Evaluation, FoundProblem, Spent};
 use baton_core::handoff::make::Severity;
 use baton_core::id::Tokens;
+use baton_core::scenario::result::TARGET_MODEL;
 use baton_core::text;
 
-use super::{Ask, Error, Evaluated, Phase, Progress, Stop, Target, evaluate, iterations};
+use super::{
+    Ask, Error, Evaluated, Phase, Progress, Stop, Taken, Target, evaluate_counted, iterations,
+};
 use crate::beneath::Root;
 use crate::drive::{self, Evaluator, Refused};
 use crate::load::Environment;
@@ -46,7 +49,7 @@ impl Evaluator for ForRuns {
         &mut self,
         ask: &drive::Ask<'_>,
         say: &mut dyn FnMut(String),
-    ) -> Result<Evaluation, Refused> {
+    ) -> (Result<Evaluation, Refused>, Spent) {
         let start = Instant::now();
         let (sender, said) = std::sync::mpsc::channel();
         let own = &*self;
@@ -57,15 +60,26 @@ impl Evaluator for ForRuns {
             work.join()
         });
         let Ok(done) = done else {
-            return Err(Refused::Unusable("the evaluation broke down".to_owned()));
+            let why = "the evaluation broke down".to_owned();
+            return (Err(Refused::Unusable(why)), Spent::default());
         };
-        let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        done.map(|done| facts(&done, milliseconds)).map_err(refused)
+        let (done, taken) = done;
+        let spent = Spent {
+            milliseconds: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            tokens: taken.tokens.map(Tokens),
+            cached: None,
+            cost: taken.cost,
+        };
+        (done.map(|done| facts(&done, spent)).map_err(refused), spent)
     }
 }
 
 impl ForRuns {
-    fn run(&self, ask: &drive::Ask<'_>, sender: &Sender<String>) -> Result<Evaluated, Error> {
+    fn run(
+        &self,
+        ask: &drive::Ask<'_>,
+        sender: &Sender<String>,
+    ) -> (Result<Evaluated, Error>, Taken) {
         let last = Mutex::new(Instant::now());
         let progress = |now: &Progress| {
             let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +91,7 @@ impl ForRuns {
                 ask.control.interrupt.at_once();
             }
         };
-        evaluate(&Ask {
+        evaluate_counted(&Ask {
             root: &self.root,
             scenario: &folder(ask.scenario),
             number: Some(ask.number),
@@ -94,6 +108,7 @@ impl ForRuns {
             deadline: Some(Duration::from_secs(ask.seconds)),
             tokens: ask.tokens,
             cost: ask.cost,
+            counted: ask.counted,
             interrupt: &ask.control.interrupt,
             disk: ask.disk,
             progress: &progress,
@@ -105,7 +120,8 @@ fn next_number(root: &Path, scenario: &str) -> Result<u32, Error> {
     let opened =
         Root::open(root, &[]).map_err(|source| Error::Folder { path: root.to_owned(), source })?;
     let all = iterations(&opened, &folder(scenario))?;
-    Ok(all.last().map_or(1, |last| last.number.saturating_add(1)))
+    let last = all.last().map_or(0, |last| last.number);
+    if last >= super::outputs::MOST { Err(Error::TooMany(last)) } else { Ok(last + 1) }
 }
 
 fn progress_line(now: &Progress) -> String {
@@ -117,7 +133,7 @@ fn progress_line(now: &Progress) -> String {
     format!("evaluation {}: {} of {} {what}", now.iteration, now.done, now.total)
 }
 
-fn facts(done: &Evaluated, milliseconds: u64) -> Evaluation {
+fn facts(done: &Evaluated, spent: Spent) -> Evaluation {
     let problems = done.problems.iter().take(MOST_PROBLEMS).map(|own| FoundProblem {
         problem_id: text::cut(&own.problem_id, 60).into_owned(),
         is_critical: own.severity == Severity::Critical,
@@ -135,12 +151,7 @@ fn facts(done: &Evaluated, milliseconds: u64) -> Evaluation {
         problems: problems.collect(),
         tools: done.hashes.tools.clone(),
         checkers: done.hashes.checkers.clone(),
-        spent: Spent {
-            milliseconds,
-            tokens: Some(Tokens(done.tokens)),
-            cached: None,
-            cost: done.cost,
-        },
+        spent,
     }
 }
 
@@ -157,7 +168,10 @@ fn refused(error: Error) -> Refused {
         | Error::NoSamples(_)
         | Error::NoSample(_)
         | Error::NothingToRetry
-        | Error::Changed { .. } => Refused::Wrong(why),
+        | Error::TooMany(_) => Refused::Wrong(why),
+        // Another model is a person's doing, and not the agent's.
+        Error::Changed { what, .. } if what == TARGET_MODEL => Refused::Unusable(why),
+        Error::Changed { .. } => Refused::Wrong(why),
         Error::Stopped { stop: Stop::Interrupted, .. } => Refused::Stopped,
         Error::Stopped { stop: Stop::Deadline | Stop::Tokens | Stop::Cost, .. } => {
             Refused::Limit(why)

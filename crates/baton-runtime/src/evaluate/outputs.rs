@@ -21,6 +21,8 @@ use crate::beneath::Root;
 
 /// The start of an iteration's folder.
 const NAME: &str = "iteration_";
+/// No scenario has more; a folder with a higher number is nobody's.
+pub(super) const MOST: u32 = 1_000_000;
 /// Most that one of our documents about a sample may have.
 pub(super) const MAX_RESULT_BYTES: u64 = 256 << 20;
 
@@ -56,7 +58,9 @@ pub fn iterations(root: &Root, scenario: &str) -> Result<Vec<Iteration>, Error> 
     for own in listed {
         let number = own.name.strip_prefix(NAME).and_then(|own| own.parse::<u32>().ok());
         // `iteration_07` or `iteration_+7` is nobody's.
-        let Some(number) = number.filter(|number| own.name == format!("{NAME}{number}")) else {
+        let is_ours =
+            |number: &u32| (1..=MOST).contains(number) && own.name == format!("{NAME}{number}");
+        let Some(number) = number.filter(is_ours) else {
             continue;
         };
         let inside = format!("{outputs}/{}", own.name);
@@ -87,6 +91,11 @@ fn document<T: DeserializeOwned>(root: &Root, path: &str, limit: u64) -> Result<
 }
 
 impl Iteration {
+    /// Whether it was begun by us, as its number says.
+    pub(super) fn is_ours(&self) -> bool {
+        self.head.as_ref().is_some_and(|own| own.iteration == self.number)
+    }
+
     pub fn summary(&self, root: &Root) -> Result<Option<FailureSummary>, Error> {
         document(root, &format!("{}/{FAILURE_SUMMARY}", self.inside), MAX_SUMMARY_BYTES)
     }
@@ -145,6 +154,7 @@ impl Outputs {
             }
             None if ask.retry_errors => return Err(Error::NothingToRetry),
             None => 1,
+            Some(last) if last.number == MOST => return Err(Error::TooMany(MOST)),
             Some(last) if (last.is_over && !ask.retry_errors) || ask.new => last.number + 1,
             Some(last) => unchanged(last.number, last.head.as_ref(), &head)?,
         };

@@ -12,6 +12,8 @@ use crate::store::{self, Disk};
 
 /// At most so many are written at once.
 const LOT: usize = 64;
+/// So many that could not be done at the end are no chance.
+const SOME: usize = 3;
 
 /// Something that is finished when its last file is there.
 #[derive(Debug)]
@@ -56,13 +58,13 @@ pub(super) fn side_by_side<I: Sync, W, T: Send>(
         let wrote = write_all(ask.disk, shared, &receiver, written);
         // Whoever still works finds nobody to send to.
         drop(receiver);
-        for thread in threads {
-            match thread.join() {
-                Ok(done) => done?,
-                Err(_) => return Err(Error::Sandbox("a worker ended in a panic".to_owned())),
-            }
+        let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        // What the disk refused is the first cause.
+        wrote?;
+        for done in joined {
+            done.unwrap_or_else(|_| Err(Error::Sandbox("a worker ended in a panic".to_owned())))?;
         }
-        wrote.map_err(Error::from)
+        Ok(())
     })
 }
 
@@ -75,7 +77,7 @@ fn write_all<T>(
     mut written: impl FnMut(T),
 ) -> Result<(), store::Error> {
     let mut waiting: Vec<Finished<T>> = Vec::new();
-    let mut in_a_row = 0;
+    let (mut in_a_row, mut has_reached) = (0, false);
     while let Ok(one) = from.recv() {
         let mut lot = vec![one];
         lot.extend(from.try_iter().take(LOT - 1));
@@ -85,7 +87,7 @@ fn write_all<T>(
                 in_a_row += 1;
                 waiting.push(one);
             } else {
-                in_a_row = 0;
+                (in_a_row, has_reached) = (0, true);
                 ready.append(&mut waiting);
                 ready.push(one);
             }
@@ -96,6 +98,11 @@ fn write_all<T>(
             waiting.clear();
         }
         commit(disk, ready, &mut written)?;
+    }
+    // One or two may have a cause of their own; more, or all, are an outage that was not over yet.
+    if waiting.len() >= SOME || (!waiting.is_empty() && !has_reached) {
+        let why = format!("the model could not be reached {} times at the end", waiting.len());
+        shared.stop(Stop::Outage, why);
     }
     if shared.stopped().is_none() {
         commit(disk, waiting, &mut written)?;

@@ -117,6 +117,7 @@ fn evaluated(
         deadline: None,
         tokens: budget,
         cost: None,
+        counted: (0, 0),
         interrupt: &Interrupt::default(),
         disk,
         progress,
