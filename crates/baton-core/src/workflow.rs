@@ -94,20 +94,25 @@ pub struct State {
     pub last_seq: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub approvals: Approvals,
     /// Of the design as it is.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evaluations: Vec<Evaluation>,
     /// Tokens and nano-dollars of the evaluation in hand that are in the totals already.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub evaluation_counted: (u64, u64),
     /// Why the design is to be changed; holds until its agent has reported.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Returned>,
     /// Who must be next, and why: code decided it, or the person.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_next: Option<(AgentName, String)>,
+}
+
+/// What most runs have nothing of is not written down.
+fn is_default<T: Default + PartialEq>(own: &T) -> bool {
+    *own == T::default()
 }
 
 /// Sums of a run.
@@ -233,7 +238,7 @@ pub struct Current {
     pub subloop_end: Option<SubloopEnd>,
     pub gates: Vec<GateOutcome>,
     /// What the samples said.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<String>,
     /// FINISH was asked for.
     pub is_finish: bool,
