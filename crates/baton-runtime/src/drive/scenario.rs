@@ -145,7 +145,9 @@ impl Drive<'_> {
 
     /// Whether the design is what was approved also behind the evaluation.
     fn is_still_approved(&self) -> Result<bool, Error> {
-        match self.around.board.pack.policy.approval.clone() {
+        let policy = &self.around.board.pack.policy;
+        let of = policy.evaluation.as_ref().map(|own| &own.of);
+        match policy.approval.clone().filter(|own| of == Some(&own.before)) {
             None => Ok(true),
             Some(approval) => Ok(self.state.is_approved(&self.seen(&approval)?)),
         }
