@@ -413,6 +413,30 @@ fn refusing() -> String {
 }
 
 #[test]
+fn a_budget_of_tokens_is_not_kept_by_guessing() {
+    let place = Place::new(0);
+    let silent = Model::answering(
+        |_, _| json!({ "role": "assistant", "content": "Yes.", "uncounted": true }),
+    );
+    let run = |budget: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_baton"))
+            .args(["scenario", "run", "leave", "--jobs", "1", "--provider", "openai-chat"])
+            .args(["--model", "scripted", "--no-attribution", "--base-url", &silent.url])
+            .args(budget)
+            .current_dir(place.folder.path())
+            .env("HOME", place.folder.path().join("home"))
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) =
+        run(&["--budget-tokens", "1000000", "--only", "S_FAILS", "--only", "S_PASSES"]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("the server does not count tokens"), "{said}");
+    assert_eq!(silent.requests().len(), 1, "nobody is called once that is known");
+}
+
+#[test]
 fn a_budget_of_tokens_stops_in_good_order() {
     let place = Place::new(0);
     for number in 0..10 {

@@ -121,6 +121,8 @@ fn serve(
     // What the request counted, where the answer says it.
     let prompt = reply.as_object_mut().and_then(|reply| reply.remove("prompt_tokens"));
     let prompt = prompt.and_then(|tokens| tokens.as_u64()).unwrap_or(1000);
+    // A server that counts nothing says nothing of it.
+    let is_uncounted = reply.as_object_mut().is_some_and(|own| own.remove("uncounted").is_some());
     for call in reply["tool_calls"].as_array_mut().into_iter().flatten() {
         let number = calls.fetch_add(1, Ordering::SeqCst) + 1;
         call["id"] = json!(format!("call_{number}"));
@@ -129,6 +131,7 @@ fn serve(
     let chunk = |choice: Value, usage: Value| json!({ "id": format!("chat_{number}"), "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [choice], "usage": usage });
     let first = chunk(json!({ "index": 0, "delta": reply, "finish_reason": null }), Value::Null);
     let usage = json!({ "prompt_tokens": prompt, "completion_tokens": 20, "total_tokens": prompt + 20, "prompt_tokens_details": { "cached_tokens": prompt / 10 * 9 } });
+    let usage = if is_uncounted { Value::Null } else { usage };
     let last = chunk(json!({ "index": 0, "delta": {}, "finish_reason": finish }), usage);
     let body = format!("data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n");
     let head = format!(
