@@ -5,6 +5,7 @@ mod args;
 mod cmd;
 mod progress;
 mod reply;
+mod signals;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

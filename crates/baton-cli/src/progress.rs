@@ -45,13 +45,14 @@ impl Progress {
                     say(&line);
                 }
             }
-            Notice::Begins { stage, by, prompt } if !self.json => {
+            Notice::Begins { stage, by, prompt, is_correction } if !self.json => {
                 self.clear();
                 let sub =
                     stage.subloop.map_or(String::new(), |number| format!(" (sub-loop {number})"));
                 let what = match prompt {
+                    Some(_) if *is_correction => "correcting its refused answer".to_owned(),
                     Some(prompt) => format!("prompt of {} tokens", prompt.tokens()),
-                    None => "going on from its last step".to_owned(),
+                    None => "continuing after its last step".to_owned(),
                 };
                 let line = format!("[{}] {}{sub} works: {by}, {what}", stage.iteration, stage.name);
                 match self.is_terminal {

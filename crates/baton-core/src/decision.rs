@@ -179,6 +179,7 @@ const FLAT_ONLY: [&str; 5] =
     ["history_append", "dev_plan_next", "decision_title", "options", "recommended_option_id"];
 
 pub fn read(source: &str, agents: &[AgentName], moment: Moment) -> Result<Decision, Vec<Problem>> {
+    let source = text::without_fence(source);
     let document = Document::json(source).map_err(|problem| vec![around(source, problem)])?;
     let root = &document.root;
     if !matches!(root.value, Value::Object(_)) {

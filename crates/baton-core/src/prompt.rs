@@ -66,8 +66,6 @@ pub struct Material<'a> {
     pub acceptance_scope: Option<Injected>,
     /// The newest first; several of one agent where earlier ones are wanted.
     pub reports: Vec<Filed>,
-    /// What was wrong with the stage's last answer.
-    pub correction: Option<String>,
 }
 
 /// Who the prompt is for.
@@ -117,6 +115,29 @@ pub struct Prompt {
     pub steps: Vec<String>,
     /// Of MAIN's prompt.
     pub window: Option<Window>,
+}
+
+/// A refused answer and the message that asks for a corrected one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Correction {
+    /// Empty where there was no answer to refuse.
+    pub answer: String,
+    pub message: String,
+}
+
+impl Correction {
+    /// `order`: what the policy says to an agent whose answer was refused.
+    pub fn new(answer: &str, order: &str, problem: &str) -> Correction {
+        let message = Section::correction(order, problem).text().trim_end().to_owned();
+        Correction { answer: answer.to_owned(), message }
+    }
+
+    /// For a program that does not remember what it answered: answer and message together.
+    pub fn in_one_prompt(&self) -> String {
+        let answer = Section::refused_answer(&self.answer);
+        let answer = if self.answer.is_empty() { "" } else { answer.text() };
+        format!("{answer}{}\n", self.message)
+    }
 }
 
 impl Prompt {
@@ -417,11 +438,7 @@ impl<'a> Draft<'a> {
         self.sections[index] = lowered;
     }
 
-    fn finished(mut self, stage: &str, limit: Tokens) -> Result<Prompt, TooLarge> {
-        if let Some(error) = &self.material.correction {
-            let order = &self.material.pack.policy.context.orders.correction;
-            self.sections.push(Section::correction(order, error));
-        }
+    fn finished(self, stage: &str, limit: Tokens) -> Result<Prompt, TooLarge> {
         let prompt = Prompt {
             stage: stage.to_owned(),
             iteration: self.material.iteration,

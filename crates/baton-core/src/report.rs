@@ -108,7 +108,7 @@ pub fn read(
     if let Some(problem) = too_large(bytes.len() as u64) {
         return Err(vec![problem]);
     }
-    let source = utf8(bytes).map_err(|problem| vec![problem])?;
+    let source = text::without_fence(utf8(bytes).map_err(|problem| vec![problem])?);
     if text::is_blank(source) {
         let problem = Problem::new("report-empty", "the report is empty");
         return Err(vec![
@@ -155,7 +155,7 @@ pub struct Glance {
 /// is no exact one, and never out of a quotation, a table or a fence.
 pub fn glance(source: &str, rules: &ReportRules, agent: &AgentName) -> Glance {
     let mut scan = Scan::new(rules, rules.applies_to(agent.as_str()));
-    for line in text::lines(source) {
+    for line in text::lines(text::without_fence(source)) {
         scan.line(line);
     }
     let value = |index: usize| -> Option<&str> {

@@ -300,6 +300,48 @@ pub fn fence_for(body: &str) -> String {
     "`".repeat((longest_run(body) + 1).max(3))
 }
 
+/// A text without the one code fence around all of it, or as it is. What comes back begins with the
+/// line feed of the opening line, so that line numbers stay those of the source.
+///
+/// Blocks inside count as part of the text where each opens with an info string: without one nobody
+/// can tell whether a fence line opens a block or ends the outer one.
+pub fn without_fence(source: &str) -> &str {
+    let body = source.trim_end();
+    let start = body.len() - body.trim_start().len();
+    let Some((opening, rest)) = body[start..].split_once('\n') else { return source };
+    let Some((mark, length)) = fence_mark(opening) else { return source };
+    let Some((inner, closing)) = rest.rsplit_once('\n') else { return source };
+    let is_bare = |line: &str, (mark, length): (char, usize)| {
+        fence_mark(line).is_some_and(|(own, size)| own == mark && size >= length)
+            && line.trim().chars().all(|c| c == mark)
+    };
+    if opening.starts_with([' ', '\t']) || !is_bare(closing, (mark, length)) {
+        return source;
+    }
+    let mut open: Option<(char, usize)> = None;
+    for line in inner.lines() {
+        match open {
+            Some(block) if is_bare(line, block) => open = None,
+            Some(_) => {}
+            None if is_bare(line, (mark, length)) => return source,
+            None => open = fence_mark(line).filter(|block| !is_bare(line, *block)),
+        }
+    }
+    match open {
+        Some(_) => source,
+        None => &body[start + opening.len()..body.len() - closing.len()],
+    }
+}
+
+/// The mark and the length of a fence line.
+fn fence_mark(line: &str) -> Option<(char, usize)> {
+    let body = line.trim_start();
+    let mark = body.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let length = body.chars().take_while(|c| *c == mark).count();
+    let is_inline = mark == '`' && body[length..].contains('`');
+    (length >= 3 && !is_inline).then_some((mark, length))
+}
+
 /// How many backticks stand in a row at most.
 pub fn longest_run(body: &str) -> usize {
     let (mut longest, mut run, mut next) = (0, 0, 0);

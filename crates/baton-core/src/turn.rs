@@ -74,6 +74,12 @@ pub enum Step {
     Answered {
         answer: Box<Answer>,
     },
+    /// The answer that ended the turn was refused, for the `number`th time: the turn continues with
+    /// this message, and nothing that was sent before is rewritten.
+    Corrected {
+        number: u32,
+        text: String,
+    },
     /// The intent: from here on a call that has effects may have had them.
     Started {
         call: String,
@@ -219,6 +225,9 @@ pub struct Conversation {
     recap: Option<String>,
     /// Messages of the last request that stand unchanged in the next one.
     sent: usize,
+    /// The number of the last correction; 0 before the first.
+    corrected: u32,
+    /// Tokens used since the conversation began or was last corrected.
     pub usage: Usage,
 }
 
@@ -253,8 +262,19 @@ impl Conversation {
             calls: 0,
             recap: None,
             sent: 0,
+            corrected: 0,
             usage: Usage::default(),
         }
+    }
+
+    /// The number of the last correction that the conversation holds.
+    pub fn corrected(&self) -> u32 {
+        self.corrected
+    }
+
+    /// Whether a correction can follow now: no tool call is open.
+    pub fn takes_correction(&self) -> bool {
+        matches!(self.phase, Phase::Model | Phase::Ended(Ending::Done(_)))
     }
 
     /// What to do now. The same conversation always gives the same answer.
@@ -461,6 +481,10 @@ impl Conversation {
                 Phase::Model
             }
             (Phase::Model, Step::Answered { answer }) => self.answered(answer),
+            (Phase::Model | Phase::Ended(Ending::Done(_)), Step::Corrected { number, text }) => {
+                self.correct(*number, text);
+                Phase::Model
+            }
             (Phase::Tools { open, is_started: false }, Step::Started { call })
                 if open.front().is_some_and(|own| own.id == *call) =>
             {
@@ -510,6 +534,15 @@ impl Conversation {
         (self.steps, self.tokens, self.malformed) = (0, 0, 0);
         (self.is_too_long, self.vain) = (false, 0);
         (self.last, self.repeated) = (None, 0);
+    }
+
+    /// The limits begin anew: what came before was counted when its answer was refused.
+    fn correct(&mut self, number: u32, text: &str) {
+        self.corrected = number;
+        self.push(Item::User(text.to_owned()));
+        (self.steps, self.tokens, self.malformed) = (0, 0, 0);
+        (self.last, self.repeated) = (None, 0);
+        self.usage = Usage::default();
     }
 
     fn answered(&mut self, answer: &Answer) -> Phase {

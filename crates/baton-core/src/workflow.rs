@@ -31,6 +31,7 @@ use crate::id::{
 };
 use crate::pack::Pack;
 use crate::policy::{Approval, Gate, Outcome};
+use crate::report::ArchiveName;
 
 pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
 pub use entry::{goal_entry, work_order};
@@ -146,15 +147,18 @@ pub struct Totals {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
-    /// MAIN is to be asked; `error` is what was wrong with its last answer.
+    /// MAIN is to be asked; again, where answers were refused.
     Decide {
         check: bool,
         tries: u32,
-        error: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<RefusedAnswer>,
     },
     JudgeDecision {
         check: bool,
         tries: u32,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<RefusedAnswer>,
         answer: String,
     },
     /// An agent is to work.
@@ -210,14 +214,41 @@ pub struct Job {
     pub agent: AgentName,
     pub subloop: Option<u32>,
     pub tries: u32,
-    pub error: Option<String>,
+    /// Its refused answers so far: the conversation that a correction continues.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedAnswer>,
     /// Reports of it that are archived: the next one has the next number, whatever happened since.
     pub filed: u32,
 }
 
 impl Job {
     fn new(agent: &AgentName, subloop: Option<u32>) -> Job {
-        Job { agent: agent.clone(), subloop, tries: 1, error: None, filed: 0 }
+        Job { agent: agent.clone(), subloop, tries: 1, refused: Vec::new(), filed: 0 }
+    }
+}
+
+/// An answer that was refused, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedAnswer {
+    /// Empty where the stage was refused for what it did, whatever it answered.
+    pub answer: String,
+    pub problem: String,
+}
+
+/// Characters of a refused answer that are shown again; the whole is in the archive or the journal.
+const REFUSED_CHARACTERS: usize = 40_000;
+
+impl RefusedAnswer {
+    /// `path`: where the whole answer is.
+    fn new(answer: &str, problem: &str, path: &str) -> RefusedAnswer {
+        let kept = crate::text::cut(answer, REFUSED_CHARACTERS);
+        let answer = match answer.chars().count() {
+            count if count <= REFUSED_CHARACTERS => answer.to_owned(),
+            count => format!(
+                "{kept}\n[cut: the first {REFUSED_CHARACTERS} of {count} characters; whole: {path}]"
+            ),
+        };
+        RefusedAnswer { answer, problem: problem.to_owned() }
     }
 }
 
@@ -280,7 +311,7 @@ pub enum Do {
         stage: StageId,
         attempt: Attempt,
         check: bool,
-        error: Option<String>,
+        refused: Vec<RefusedAnswer>,
     },
     JudgeDecision {
         answer: String,
@@ -296,10 +327,12 @@ pub enum Do {
         job: Job,
         report: String,
     },
-    /// A stage was started by a process that is gone.
+    /// A stage was started, and its process is gone or was stopped inside of it.
     Recover {
         stage: StageId,
         attempt: Attempt,
+        refused: Vec<RefusedAnswer>,
+        limit_seconds: u64,
     },
     RunGate {
         index: usize,
@@ -334,7 +367,7 @@ impl State {
             run: start.run.clone(),
             task: start.task.clone(),
             iteration: start.first_iteration,
-            phase: Phase::Decide { check: false, tries: 1, error: None },
+            phase: Phase::Decide { check: false, tries: 1, refused: Vec::new() },
             current: Current::default(),
             newest,
             last_reporter: None,
@@ -367,16 +400,16 @@ impl State {
             return Do::Halt;
         }
         match &self.phase {
-            Phase::Decide { check, tries, error } => {
+            Phase::Decide { check, tries, refused } => {
                 // A correction and the last decision belong to an iteration that has begun.
-                let is_new = *tries == 1 && error.is_none() && !check;
+                let is_new = *tries == 1 && refused.is_empty() && !check;
                 let stop = if is_new { self.over_limit() } else { self.over_budget() };
                 if let Some(why) = stop {
                     return Do::Journal(Event::Stopped { why });
                 }
                 let name = if *check { FINISH_CHECK } else { MAIN };
                 let (stage, attempt) = (self.stage(&agent(name), None), self.attempt);
-                Do::AskMain { stage, attempt, check: *check, error: error.clone() }
+                Do::AskMain { stage, attempt, check: *check, refused: refused.clone() }
             }
             Phase::JudgeDecision { answer, check, .. } => {
                 Do::JudgeDecision { answer: answer.clone(), check: *check }
@@ -390,19 +423,18 @@ impl State {
                     return Do::LookAtFiles { approval: approval.clone() };
                 }
                 let stage = self.stage(&job.agent, job.subloop);
-                let limit_seconds = match (job.subloop, rules.subloop()) {
-                    (Some(_), Some(subloop)) => u64::from(subloop.timeout),
-                    _ => self.limits.stage_seconds,
-                };
-                let limit_seconds = limit_seconds.min(self.seconds_left());
+                let limit_seconds = self.limit_of(&stage, rules);
                 Do::RunAgent { stage, attempt: self.attempt, job: job.clone(), limit_seconds }
             }
             Phase::JudgeReport { job, report } => {
                 Do::JudgeReport { job: job.clone(), report: report.clone() }
             }
-            Phase::Running { stage, attempt, .. } => {
-                Do::Recover { stage: stage.clone(), attempt: *attempt }
-            }
+            Phase::Running { stage, attempt, from, .. } => Do::Recover {
+                stage: stage.clone(),
+                attempt: *attempt,
+                refused: refused_of(from).to_vec(),
+                limit_seconds: self.limit_of(stage, rules),
+            },
             Phase::Gates { of, index, .. } => self.next_gate(of, *index, rules),
             Phase::Evaluate { job, number } => self.next_evaluation(job, *number, rules),
             Phase::Settle { job } => Do::Journal(self.settled(job, rules, now)),
@@ -419,6 +451,15 @@ impl State {
 
     fn stage(&self, name: &AgentName, subloop: Option<u32>) -> StageId {
         StageId { iteration: self.iteration, name: name.clone(), subloop }
+    }
+
+    /// Seconds that a stage may take, also one that is continued.
+    fn limit_of(&self, stage: &StageId, rules: &Rules<'_>) -> u64 {
+        let limit = match (stage.subloop, rules.subloop()) {
+            (Some(_), Some(subloop)) => u64::from(subloop.timeout),
+            _ => self.limits.stage_seconds,
+        };
+        limit.min(self.seconds_left())
     }
 
     fn next_gate(&self, of: &GatesOf, index: usize, rules: &Rules<'_>) -> Do {
@@ -522,7 +563,6 @@ impl State {
             }
             (_, Event::Abandoned) => Some(Phase::Ended),
             _ if self.stopped.is_some() => None,
-            (Phase::Running { .. }, Event::Stopped { .. }) => None,
             (phase, Event::Stopped { why }) => {
                 self.stopped = Some(why.clone());
                 Some(phase)
@@ -558,8 +598,9 @@ impl State {
             }
             (phase @ Phase::Evaluate { .. }, event) => self.evaluating(phase, event, record, rules),
             (from @ (Phase::Decide { .. } | Phase::Work { .. }), Event::StageStarted(started)) => {
-                let is_mine =
-                    started.attempt == self.attempt && started.stage == self.stage_of(&from)?;
+                let is_mine = started.stage == self.stage_of(&from)?;
+                // Version 0.1 counted attempts differently after a refusal or a stop.
+                self.attempt = started.attempt;
                 let (stage, attempt) = (started.stage.clone(), started.attempt);
                 let ledger = started.ledger.as_ref();
                 let tokens = ledger.and_then(|ledger| ledger["tokens"].as_u64()).unwrap_or(0);
@@ -585,7 +626,6 @@ impl State {
                 is_mine.then_some(*from)
             }
             (phase @ (Phase::JudgeDecision { .. } | Phase::JudgeReport { .. }), event) => {
-                self.attempt = Attempt(1);
                 self.judged(phase, event, seq, rules)
             }
             (phase @ Phase::Gates { .. }, event) => self.gating(phase, event, rules),
@@ -700,27 +740,30 @@ impl State {
         rules: &Rules<'_>,
     ) -> Option<Phase> {
         match (phase, event) {
-            (Phase::JudgeDecision { check, tries, .. }, Event::DecisionRefused { problem }) => {
-                self.totals.corrections += 1;
-                let (tries, error) = (tries + 1, Some(problem.clone()));
+            (
+                Phase::JudgeDecision { check, tries, mut refused, answer },
+                Event::DecisionRefused { problem },
+            ) => {
+                refused.push(RefusedAnswer::new(&answer, problem, "the journal"));
                 Some(self.corrected(
-                    tries - 1,
+                    tries,
                     rules.config.decision.retries,
                     problem,
-                    Phase::Decide { check, tries, error },
+                    Phase::Decide { check, tries: tries + 1, refused },
                 ))
             }
             (Phase::JudgeDecision { check, answer, .. }, Event::Decided(decided)) => {
+                self.attempt = Attempt(1);
                 match decided.answer.is_empty() {
                     true => self.decided(check, &decided.about(&answer), rules),
                     false => self.decided(check, decided, rules),
                 }
             }
-            (Phase::JudgeReport { job, .. }, Event::ReportRefused { problem }) => {
-                self.totals.corrections += 1;
+            (Phase::JudgeReport { mut job, report }, Event::ReportRefused { problem }) => {
                 let tries = job.tries;
-                let filed = job.filed + 1;
-                let job = Job { tries: tries + 1, error: Some(problem.clone()), filed, ..job };
+                let path = format!("reports/archive/{}", self.archive_name(&job).file());
+                job.refused.push(RefusedAnswer::new(&report, problem, &path));
+                (job.tries, job.filed) = (tries + 1, job.filed + 1);
                 Some(self.corrected(
                     tries,
                     rules.config.report.retries,
@@ -730,9 +773,20 @@ impl State {
             }
             (Phase::JudgeReport { job, .. }, Event::ReportAccepted(facts)) => {
                 let is_mine = facts.agent == job.agent && facts.iteration == self.iteration;
+                self.attempt = Attempt(1);
                 if is_mine { self.accepted(&job, facts, seq, rules) } else { None }
             }
             _ => None,
+        }
+    }
+
+    /// The name that the next report of this job gets in the archive.
+    pub fn archive_name(&self, job: &Job) -> ArchiveName {
+        ArchiveName {
+            iteration: self.iteration,
+            subloop: job.subloop,
+            attempt: Attempt(job.filed + 1),
+            agent: job.agent.clone(),
         }
     }
 
@@ -753,7 +807,10 @@ impl State {
         seq: u64,
         rules: &Rules<'_>,
     ) -> Option<Phase> {
-        self.count(&ended.spent);
+        // A correction continues a stage that is counted already.
+        let is_new = refused_of(&from).is_empty();
+        self.totals.stages += u32::from(is_new);
+        self.add(&ended.spent);
         self.approvals.is_seen = false;
         let is_main = matches!(from, Phase::Decide { .. });
         self.totals.main_calls += u32::from(is_main);
@@ -761,11 +818,12 @@ impl State {
             self.wrote.insert(ended.stage.name.clone(), seq);
         }
         if let Some(subloop) = rules.subloop() {
-            self.totals.tester_runs +=
-                u32::from(ended.stage.name == subloop.tester && ended.stage.subloop.is_none());
+            self.totals.tester_runs += u32::from(
+                is_new && ended.stage.name == subloop.tester && ended.stage.subloop.is_none(),
+            );
         }
         if ended.stage.subloop.is_some() {
-            self.totals.main_calls_saved += 1;
+            self.totals.main_calls_saved += u32::from(is_new);
             self.totals.subloop_milliseconds += ended.spent.milliseconds;
         }
         if !is_main {
@@ -773,8 +831,8 @@ impl State {
             self.remember_changes(ended);
         }
         match (from, &ended.result) {
-            (Phase::Decide { check, tries, .. }, StageResult::Answer(answer)) => {
-                Some(Phase::JudgeDecision { check, tries, answer: answer.clone() })
+            (Phase::Decide { check, tries, refused }, StageResult::Answer(answer)) => {
+                Some(Phase::JudgeDecision { check, tries, refused, answer: answer.clone() })
             }
             (Phase::Work { job }, StageResult::Answer(report)) => {
                 Some(Phase::JudgeReport { job, report: report.clone() })
@@ -785,9 +843,8 @@ impl State {
                     ended.stage,
                     files.join(", ")
                 );
-                self.stopped = Some(Stop::Protocol(why));
-                self.attempt = Attempt(1);
-                Some(from)
+                self.stopped = Some(Stop::Protocol(why.clone()));
+                Some(told(from, RefusedAnswer { answer: String::new(), problem: why }))
             }
             (
                 from @ Phase::Decide { .. },
@@ -797,9 +854,9 @@ impl State {
                 self.attempt = Attempt(self.attempt.0.saturating_add(1));
                 Some(from)
             }
+            // The same attempt: what it did so far is in its transcript, and it continues there.
             (from @ Phase::Work { .. }, StageResult::Unusable(why)) => {
                 self.stopped = Some(Stop::Executor(format!("{}: {why}", ended.stage)));
-                self.attempt = Attempt(self.attempt.0.saturating_add(1));
                 Some(from)
             }
             (Phase::Work { job }, StageResult::Failed(why)) => {
@@ -840,8 +897,9 @@ impl State {
         }
     }
 
-    /// One more try, with the exact error, or the run stops and says so.
+    /// One more try, with the exact error, or the run stops and reports it.
     fn corrected(&mut self, tries: u32, retries: u32, problem: &str, again: Phase) -> Phase {
+        self.totals.corrections += 1;
         if tries > retries {
             self.stopped = Some(Stop::Protocol(problem.to_owned()));
         }
@@ -922,7 +980,7 @@ impl State {
         }
         if job.agent == FINISH_REVIEW {
             return match rules.gates(FINISH).is_empty() {
-                true => Phase::Decide { check: true, tries: 1, error: None },
+                true => Phase::Decide { check: true, tries: 1, refused: Vec::new() },
                 false => Phase::Gates { of: GatesOf::Finish, index: 0, is_running: false },
             };
         }
@@ -956,7 +1014,7 @@ impl State {
             GatesOf::Finish => {
                 let is_last = index + 1 >= rules.gates(FINISH).len();
                 Some(match is_last {
-                    true => Phase::Decide { check: true, tries: 1, error: None },
+                    true => Phase::Decide { check: true, tries: 1, refused: Vec::new() },
                     false => Phase::Gates { of, index: index + 1, is_running: false },
                 })
             }
@@ -1023,7 +1081,7 @@ impl State {
     }
 
     fn resumed_work(&mut self) -> Phase {
-        Phase::Decide { check: false, tries: 1, error: None }
+        Phase::Decide { check: false, tries: 1, refused: Vec::new() }
     }
 
     fn resumed_work_with(&mut self, rules: &Rules<'_>) -> Phase {
@@ -1045,11 +1103,6 @@ impl State {
                 && decision::read(&check.answer, &[], Moment::FinishCheck)
                     .is_ok_and(|decision| decision.next == Next::Finish)
         })
-    }
-
-    fn count(&mut self, spent: &Spent) {
-        self.totals.stages += 1;
-        self.add(spent);
     }
 
     /// What was taken, whoever took it.
@@ -1088,8 +1141,32 @@ impl State {
 /// After a stop for a wrong answer the same agent has its tries again; its error stays.
 fn resumed(phase: Phase) -> Phase {
     match phase {
-        Phase::Decide { check, error, .. } => Phase::Decide { check, tries: 1, error },
+        Phase::Decide { check, refused, .. } => Phase::Decide { check, tries: 1, refused },
         Phase::Work { job } => Phase::Work { job: Job { tries: 1, ..job } },
+        other => other,
+    }
+}
+
+/// What was refused before the stage that this phase begins.
+fn refused_of(phase: &Phase) -> &[RefusedAnswer] {
+    match phase {
+        Phase::Decide { refused, .. } => refused,
+        Phase::Work { job } => &job.refused,
+        _ => &[],
+    }
+}
+
+/// The same, and whoever is asked next is shown this problem.
+fn told(phase: Phase, new: RefusedAnswer) -> Phase {
+    match phase {
+        Phase::Decide { check, tries, mut refused } => {
+            refused.push(new);
+            Phase::Decide { check, tries, refused }
+        }
+        Phase::Work { mut job } => {
+            job.refused.push(new);
+            Phase::Work { job }
+        }
         other => other,
     }
 }

@@ -147,6 +147,7 @@ impl Agent {
             agent.conversation.apply(step)?;
             match step {
                 Step::Answered { answer } => agent.count(&answer.usage),
+                Step::Corrected { .. } => agent.cost = Some(0),
                 Step::Compacted(compacted) if compacted.usage != Usage::default() => {
                     agent.count(&compacted.usage);
                 }
@@ -215,6 +216,17 @@ impl Agent {
         let root = &self.workshop.root;
         let is_file = |path: &str| root.inside(path).is_ok_and(|inside| root.is_file(&inside));
         baton_core::mention::find(text, is_file).appended(text)
+    }
+
+    /// Continues a turn whose answer was refused. A correction that the conversation holds already
+    /// is not repeated: a stage that was interrupted inside of it continues from there.
+    pub fn correct(&mut self, number: u32, text: &str) -> Result<(), Error> {
+        let is_new = self.conversation.corrected() < number;
+        if is_new && self.conversation.takes_correction() {
+            self.record(Step::Corrected { number, text: text.to_owned() })?;
+            self.cost = Some(0);
+        }
+        Ok(())
     }
 
     /// Begins a turn.

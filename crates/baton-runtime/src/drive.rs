@@ -15,9 +15,9 @@ use baton_core::event::{
     StageStarted, Stop, VERSION,
 };
 use baton_core::id::{AgentName, Attempt, RunId, Timestamp};
-use baton_core::prompt::{FinishFacts, GateResult, Prompt, StageChange};
+use baton_core::prompt::{Correction, FinishFacts, GateResult, Prompt, StageChange};
 use baton_core::workflow::{
-    self, Answer, Do, Job, Misfit, Phase, Rules, State, judge_decision, judge_report,
+    self, Answer, Do, Job, Misfit, Phase, RefusedAnswer, Rules, State, judge_decision, judge_report,
 };
 
 use crate::board::Board;
@@ -119,8 +119,10 @@ pub enum Notice<'a> {
     Begins {
         stage: &'a StageId,
         by: String,
-        /// `None`: it goes on from where it was interrupted.
+        /// `None`: it continues where it was interrupted.
         prompt: Option<&'a Prompt>,
+        /// Its last answer was refused.
+        is_correction: bool,
     },
     /// What is heard of it.
     Heard(executor::Told<'a>),
@@ -191,6 +193,8 @@ struct Act {
     attempt: Attempt,
     limit_seconds: u64,
     writes: bool,
+    /// Its refused answers so far, with the messages that follow them.
+    corrections: Vec<Correction>,
     /// The project before it, where it could be changed.
     before: Option<String>,
 }
@@ -350,8 +354,7 @@ impl<'a> Drive<'a> {
     ) -> Drive<'a> {
         let guard = Guard::new(&around.board.root);
         let snapshots = Snapshots::new(&around.project, &around.board.root, around.disk.clone());
-        let root = std::fs::canonicalize(&around.board.root).unwrap_or_default();
-        let mark = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
+        let mark = mark_of(&around.board.root);
         Drive {
             around,
             state,
@@ -522,24 +525,22 @@ impl<'a> Drive<'a> {
                 next,
                 Do::AskMain { .. }
                     | Do::RunAgent { .. }
+                    | Do::Recover { .. }
                     | Do::RunGate { .. }
                     | Do::StartEvaluation
                     | Do::Evaluate { .. }
             );
-            if starts_a_stage && self.around.control.is_parked() {
+            let control = &self.around.control;
+            // At once means here, wherever the run is: what is open is settled at the next start.
+            if control.interrupt.is_at_once() || starts_a_stage && control.is_parked() {
                 return Ok(End::Parked);
             }
             match next {
-                Do::AskMain { stage, attempt, check, error } => {
+                Do::AskMain { stage, attempt, check, refused } => {
                     let who = if check { For::FinishCheck } else { For::Main };
-                    self.stage(
-                        stage,
-                        attempt,
-                        &who,
-                        error,
-                        self.state.limits.stage_seconds,
-                        false,
-                    )?;
+                    let limit_seconds = self.state.limits.stage_seconds;
+                    let act = self.act(stage, attempt, &refused, limit_seconds);
+                    self.stage(act, &who)?;
                 }
                 Do::RunAgent { stage, attempt, job, limit_seconds } => {
                     self.work_order(&job)?;
@@ -547,9 +548,8 @@ impl<'a> Drive<'a> {
                         Some(_) => For::Subloop(job.agent.clone()),
                         None => For::Agent(job.agent.clone()),
                     };
-                    let agents = &self.around.board.pack.manifest.agents;
-                    let writes = agents.iter().any(|own| own.name == job.agent && own.writes);
-                    self.stage(stage, attempt, &who, job.error.clone(), limit_seconds, writes)?;
+                    let act = self.act(stage, attempt, &job.refused, limit_seconds);
+                    self.stage(act, &who)?;
                 }
                 Do::JudgeDecision { answer, check } => {
                     let plan = self.plan()?;
@@ -561,7 +561,11 @@ impl<'a> Drive<'a> {
                     let event = judge_report(&self.state, &rules, &job.agent, &report, &plan);
                     self.commit(event)?;
                 }
-                Do::Recover { stage, attempt } => self.recover(stage, attempt)?,
+                Do::Recover { stage, attempt, refused, limit_seconds } => {
+                    let mut act = self.act(stage, attempt, &refused, limit_seconds);
+                    act.before.clone_from(&self.snapshot);
+                    self.recover(act)?;
+                }
                 Do::RunGate { index, gate } => self.gate(index, &gate)?,
                 Do::LookAtFiles { approval } => self.look_at_files(&approval)?,
                 Do::StartEvaluation => self.start_evaluation()?,
@@ -598,16 +602,26 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// One call of one agent: intent, act, result.
-    fn stage(
-        &mut self,
+    /// The call of a stage, before anything of it has happened.
+    fn act(
+        &self,
         stage: StageId,
         attempt: Attempt,
-        who: &For,
-        error: Option<String>,
+        refused: &[RefusedAnswer],
         limit_seconds: u64,
-        writes: bool,
-    ) -> Result<(), Error> {
+    ) -> Act {
+        let agents = &self.around.board.pack.manifest.agents;
+        let writes = agents.iter().any(|agent| agent.name == stage.name && agent.writes);
+        let order = &self.around.board.pack.policy.context.orders.correction;
+        let corrections = refused
+            .iter()
+            .map(|refused| Correction::new(&refused.answer, order, &refused.problem))
+            .collect();
+        Act { stage, attempt, limit_seconds, writes, corrections, before: None }
+    }
+
+    /// One call of one agent: intent, act, result.
+    fn stage(&mut self, mut act: Act, who: &For) -> Result<(), Error> {
         let adopted = self.guard.look()?;
         if !adopted.is_empty() {
             self.commit(Event::Adopted { files: adopted })?;
@@ -616,7 +630,7 @@ impl<'a> Drive<'a> {
             For::Agent(agent) => self.handoffs(agent)?,
             For::Main | For::Subloop(_) | For::FinishCheck => Vec::new(),
         };
-        let prompt = match self.prompt(&stage, who, error, handoff) {
+        let prompt = match self.prompt(&act.stage, who, handoff) {
             Ok(prompt) => prompt,
             Err(gather::Error::Load(error)) => return Err(error.into()),
             Err(error) => {
@@ -627,33 +641,44 @@ impl<'a> Drive<'a> {
         if let Some(why) = self.state.would_exceed(prompt.tokens().0) {
             return self.commit(Event::Stopped { why });
         }
-        let can_write = writes || self.around.executors.of(&stage).can_write();
-        let before = if can_write { Some(self.snapshots.take()?) } else { None };
-        self.snapshot.clone_from(&before);
+        let can_write = act.writes || self.around.executors.of(&act.stage).can_write();
+        act.before = if can_write { Some(self.snapshots.take()?) } else { None };
+        self.snapshot.clone_from(&act.before);
         self.say_skipped();
+        // Stopped while the prompt or the snapshot was made: the stage has not begun.
+        if self.around.control.interrupt.is_at_once() {
+            return Ok(());
+        }
         let asked = std::mem::take(&mut self.gatherer.summaries.asked);
         let started = StageStarted {
-            stage: stage.clone(),
-            attempt,
-            snapshot: before.clone(),
-            ledger: Some(files::ledger(&prompt, &asked)),
+            stage: act.stage.clone(),
+            attempt: act.attempt,
+            snapshot: act.before.clone(),
+            ledger: Some(files::ledger(&prompt, &act.corrections, &asked)),
             board: self.guard.differing(&self.state.board),
         };
-        if stage.subloop.is_some() && self.subloop_lock.is_none() {
+        if act.stage.subloop.is_some() && self.subloop_lock.is_none() {
             self.lock_subloop()?;
         }
         self.commit(Event::StageStarted(Box::new(started)))?;
-        let act = Act { stage, attempt, limit_seconds, writes, before };
-        self.act(act, Some(&prompt))
+        self.perform(act, Some(&prompt))
     }
 
-    /// Calls whoever runs the stage, and writes down what came of it.
-    fn act(&mut self, act: Act, prompt: Option<&Prompt>) -> Result<(), Error> {
+    /// Calls whoever runs the stage, and journals the outcome.
+    fn perform(&mut self, act: Act, prompt: Option<&Prompt>) -> Result<(), Error> {
         let outcome = self.call(&act, prompt);
         self.fenced()?;
         let trespassed = self.guard.restore(&self.around.disk)?;
+        // The stage stays open in the journal: `resume` continues it, or begins its next attempt.
+        if self.around.control.interrupt.is_at_once() {
+            return Ok(());
+        }
         let outcome = match outcome {
             Ok(outcome) => outcome,
+            Err(Unusable(why)) if trespassed.is_empty() && self.continues(&act) => {
+                let why = Stop::Executor(format!("{}: {why}", act.stage));
+                return self.commit(Event::Stopped { why });
+            }
             Err(Unusable(why)) => executor::Outcome {
                 result: StageResult::Unusable(why),
                 spent: baton_core::event::Spent {
@@ -663,10 +688,16 @@ impl<'a> Drive<'a> {
                 },
             },
         };
-        // Twice interrupted: nobody knows what the stage did. It is settled when the run goes on.
-        if self.around.control.interrupt.is_at_once() {
-            return Ok(());
-        }
+        self.settle(act, outcome, trespassed)
+    }
+
+    /// Looks at what a stage left in the project, and journals its end.
+    fn settle(
+        &mut self,
+        act: Act,
+        outcome: executor::Outcome,
+        trespassed: Vec<String>,
+    ) -> Result<(), Error> {
         let Act { stage, attempt, writes, before, .. } = act;
         let mut after = if before.is_some() { Some(self.snapshots.take()?) } else { None };
         let mut changed = match (&before, &after) {
@@ -693,15 +724,16 @@ impl<'a> Drive<'a> {
         self.commit(Event::StageEnded(Box::new(ended)))
     }
 
-    fn goes_on(&mut self, act: &Act) -> bool {
-        self.with_call(act, "", |executor, call, _, _| executor.goes_on(call))
+    fn continues(&mut self, act: &Act) -> bool {
+        self.with_call(act, "", |executor, call, _, _| executor.continues(call))
     }
 
-    /// Without a prompt, the call goes on from where it was interrupted.
+    /// Without a prompt, the call continues where it was interrupted.
     fn call(&mut self, act: &Act, prompt: Option<&Prompt>) -> Result<executor::Outcome, Unusable> {
         let text = prompt.map(Prompt::text).unwrap_or_default();
         let by = self.around.executors.of(&act.stage).name();
-        (self.around.watch)(Notice::Begins { stage: &act.stage, by, prompt });
+        let is_correction = !act.corrections.is_empty();
+        (self.around.watch)(Notice::Begins { stage: &act.stage, by, prompt, is_correction });
         self.with_call(act, &text, |executor, call, interrupt, watch| {
             executor.call(call, interrupt, &mut |told| watch(Notice::Heard(told)))
         })
@@ -725,6 +757,7 @@ impl<'a> Drive<'a> {
             stage: &act.stage,
             attempt: act.attempt,
             prompt: text,
+            corrections: &act.corrections,
             limit: Duration::from_secs(act.limit_seconds),
             project: &self.around.project,
             board: &self.around.board.root,
@@ -744,7 +777,6 @@ impl<'a> Drive<'a> {
         &mut self,
         stage: &StageId,
         who: &For,
-        correction: Option<String>,
         handoff: Vec<baton_core::prompt::Injected>,
     ) -> Result<Prompt, gather::Error> {
         let facts = self.finish_facts();
@@ -754,7 +786,6 @@ impl<'a> Drive<'a> {
             is_past: false,
             context_window: (self.around.context_window)(&stage.name),
             facts: &facts,
-            correction,
             handoff,
             seen: Some(&self.guard),
         };
@@ -778,16 +809,11 @@ impl<'a> Drive<'a> {
     /// A stage was started by a process that is gone. One whose steps are written down goes on from
     /// there. Of any other nobody knows what it did: what it changed is kept aside, the project goes
     /// back to where it was, and the next attempt begins.
-    fn recover(&mut self, stage: StageId, attempt: Attempt) -> Result<(), Error> {
-        let agents = &self.around.board.pack.manifest.agents;
-        let writes = agents.iter().any(|own| own.name == stage.name && own.writes);
-        let limit_seconds = self.state.limits.stage_seconds.min(self.state.seconds_left());
-        let before = self.snapshot.clone();
-        let act = Act { stage: stage.clone(), attempt, limit_seconds, writes, before };
-        if self.goes_on(&act) {
-            return self.act(act, None);
+    fn recover(&mut self, act: Act) -> Result<(), Error> {
+        if self.continues(&act) {
+            return self.perform(act, None);
         }
-        let before = self.snapshot.clone();
+        let Act { stage, attempt, before, .. } = act;
         let mut restored = false;
         if let Some(before) = before {
             let kept = self.snapshots.take()?;
@@ -942,6 +968,12 @@ fn unchanged(board: &Board, start: &RunStarted) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The mark of every process that the stages of a blackboard start.
+pub fn mark_of(board: &Path) -> String {
+    let root = std::fs::canonicalize(board).unwrap_or_default();
+    blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned()
 }
 
 /// Where the project of a blackboard is.

@@ -14,6 +14,7 @@ use baton_core::event::{Spent, StageId, StageResult};
 use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::{Format, Message, Request, Stop};
 use baton_core::policy;
+use baton_core::prompt::Correction;
 
 use crate::agent::Mind;
 use crate::load::Environment;
@@ -30,6 +31,8 @@ pub struct Call<'a> {
     pub stage: &'a StageId,
     pub attempt: Attempt,
     pub prompt: &'a str,
+    /// The refused answers of this stage so far, each with the message that asks for a better one.
+    pub corrections: &'a [Correction],
     pub limit: Duration,
     pub project: &'a Path,
     pub board: &'a Path,
@@ -48,6 +51,24 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Everything in one prompt, for whoever does not remember its refused answer.
+    fn one_prompt(&self) -> String {
+        let last = self.corrections.last().map(Correction::in_one_prompt);
+        format!("{}{}", self.prompt, last.unwrap_or_default())
+    }
+
+    /// The prompt, and each refused answer with the message that followed it.
+    fn messages(&self) -> Vec<Message> {
+        let mut messages = vec![Message::user(self.prompt)];
+        for Correction { answer, message } in self.corrections {
+            // No provider takes an empty answer.
+            let answer = if answer.is_empty() { "(no answer)" } else { answer };
+            messages.push(Message::assistant(answer));
+            messages.push(Message::user(message.as_str()));
+        }
+        messages
+    }
+
     /// For the provider's log and a scripted server.
     fn tags(&self) -> Tags {
         Tags {
@@ -91,8 +112,8 @@ pub trait Executor: Send {
     /// For people: what runs the stage.
     fn name(&self) -> String;
 
-    /// Whether a call that was interrupted goes on from where it came to, instead of beginning anew.
-    fn goes_on(&self, _call: &Call<'_>) -> bool {
+    /// Whether an interrupted call continues after its last recorded step, instead of beginning anew.
+    fn continues(&self, _call: &Call<'_>) -> bool {
         false
     }
 
@@ -123,7 +144,7 @@ impl Plain {
             tools: Vec::new(),
             system: Vec::new(),
             format: is_decision.then(|| Format { name: "decision".to_owned(), schema: schema() }),
-            messages: vec![Message::user(call.prompt)],
+            messages: call.messages(),
             cached_messages: 0,
             tail: None,
         }
@@ -279,8 +300,9 @@ impl Executor for Agent {
         let (prompt_file, answer_file) =
             (folder.path().join("prompt.md"), folder.path().join("answer.md"));
         let unusable = |error: crate::store::Error| Unusable(error.to_string());
-        crate::store::write(&prompt_file, call.prompt.as_bytes()).map_err(unusable)?;
-        let program = self.program(call, &prompt_file, &answer_file);
+        let prompt = call.one_prompt();
+        crate::store::write(&prompt_file, prompt.as_bytes()).map_err(unusable)?;
+        let program = self.program(call, &prompt, &prompt_file, &answer_file);
         let ran = sandbox::run(&program, interrupt).map_err(Unusable)?;
         let milliseconds = whole_milliseconds(ran.time);
         let output = ran.stdout.text();
@@ -327,13 +349,19 @@ impl Agent {
         }
     }
 
-    fn program(&self, call: &Call<'_>, prompt_file: &Path, answer_file: &Path) -> Program {
+    fn program(
+        &self,
+        call: &Call<'_>,
+        prompt: &str,
+        prompt_file: &Path,
+        answer_file: &Path,
+    ) -> Program {
         let mut takes_input = true;
         let argv = self.preset.argv(call.writes).into_iter().map(|word| {
             takes_input &= !(word.contains("{prompt}") || word.contains("{prompt_file}"));
             let word = word.replace("{prompt_file}", &prompt_file.to_string_lossy());
             let word = word.replace("{answer_file}", &answer_file.to_string_lossy());
-            OsString::from(word.replace("{prompt}", call.prompt))
+            OsString::from(word.replace("{prompt}", prompt))
         });
         let argv: Vec<OsString> = argv.collect();
         let mut environment = self.environment.clone();
@@ -352,7 +380,7 @@ impl Agent {
             argv,
             folder: call.project.to_owned(),
             environment,
-            input: if takes_input { call.prompt.as_bytes().to_vec() } else { Vec::new() },
+            input: if takes_input { prompt.as_bytes().to_vec() } else { Vec::new() },
             limit: call.limit,
             mark: call.mark.to_owned(),
             most: OUTPUT,

@@ -57,7 +57,6 @@ pub struct Wanted<'a> {
     pub is_past: bool,
     pub context_window: Option<Tokens>,
     pub facts: &'a FinishFacts,
-    pub correction: Option<String>,
     pub handoff: Vec<Injected>,
     /// Who has just looked at the live files: what it saw is not read again.
     pub seen: Option<&'a Guard>,
@@ -136,7 +135,6 @@ impl Gatherer {
             is_past,
             context_window,
             facts,
-            correction: None,
             handoff: Vec::new(),
             seen: None,
         };
@@ -170,7 +168,6 @@ impl Gatherer {
             acceptance_scope: files.injected("memory/acceptance_scope.json")?,
             handoff: ask.handoff.clone(),
             reports,
-            correction: ask.correction.clone(),
         };
         let subloop = board.pack.policy.subloop.as_ref();
         let stage = match wanted {

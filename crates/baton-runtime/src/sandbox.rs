@@ -192,6 +192,12 @@ pub fn ask_to_stop(pid: i32) -> Result<(), String> {
     kill_process(pid, Signal::TERM).map_err(|error| format!("cannot signal it: {error}"))
 }
 
+/// Ends a process that does not stop when it is asked to.
+pub fn end(pid: i32) -> Result<(), String> {
+    let pid = Pid::from_raw(pid).ok_or("there is no such process")?;
+    kill_process(pid, Signal::KILL).map_err(|error| format!("cannot end it: {error}"))
+}
+
 /// Under which our own program knows that it is to launch another.
 const LAUNCHER: &str = "baton-sandbox";
 /// Whether this process would know.

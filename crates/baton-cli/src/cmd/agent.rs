@@ -233,22 +233,15 @@ impl Person for AtTerminal {
 
 /// Ctrl-C ends the turn that goes on; a second one leaves.
 fn watch_signals(current: &Arc<Mutex<Interrupt>>) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
-    let mut signals = signals
-        .map_err(|error| Failure::new(INTERNAL, format!("cannot watch for signals: {error}")))?;
     let current = current.clone();
-    std::thread::spawn(move || {
-        for _ in signals.forever() {
-            let interrupt = current.lock().map(|own| own.clone()).unwrap_or_default();
-            if interrupt.is_at_once() {
-                // Every step is written down before the next: nothing is lost.
-                std::process::exit(i32::from(WAITING));
-            }
-            interrupt.at_once();
+    crate::signals::watch(move |_| {
+        let interrupt = current.lock().map(|own| own.clone()).unwrap_or_default();
+        if interrupt.is_at_once() {
+            // Every step is recorded before the next: nothing is lost.
+            std::process::exit(i32::from(WAITING));
         }
-    });
-    Ok(())
+        interrupt.at_once();
+    })
 }
 
 /// What is seen while the agent works.

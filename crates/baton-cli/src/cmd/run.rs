@@ -30,6 +30,7 @@ use crate::args::{
 };
 use crate::progress::Progress;
 use crate::reply::{DAMAGED, Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
+use crate::signals::Request;
 
 pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let task = args.task.join(" ");
@@ -189,18 +190,33 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
     let ask =
         || baton_runtime::sandbox::ask_to_stop(pid).map_err(|why| Failure::new(INTERNAL, why));
     ask()?;
-    if args.now {
-        // Two signals at once would count as one. It may have ended already.
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        let _ = ask();
+    if !args.now {
+        let text = format!("Process {pid} stops after its current stage.\n");
+        return Ok(Reply::new(text, json!({ "ok": true, "process": pid })));
     }
-    let how = if args.now {
-        "at once; its stage begins again at `baton resume`"
-    } else {
-        "when its stage is written down"
-    };
-    let text = format!("asked {holder} to stop {how}\n");
-    Ok(Reply::new(text, json!({ "ok": true, "process": pid })))
+    // Two signals at once would count as one. It may have ended already.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let _ = ask();
+    let killed = !is_left(&path, 2 * PATIENCE);
+    if killed {
+        baton_runtime::sandbox::end(pid).map_err(|why| Failure::new(INTERNAL, why))?;
+        is_left(&path, PATIENCE);
+    }
+    let how = if killed { "did not stop and was killed" } else { "stopped" };
+    let text = format!("Process {pid} {how}; `baton resume` continues where it was.\n");
+    Ok(Reply::new(text, json!({ "ok": true, "process": pid, "killed": killed })))
+}
+
+/// Waits until nobody holds the lock; `false`: it is still held.
+fn is_left(lock: &std::path::Path, limit: std::time::Duration) -> bool {
+    let start = std::time::Instant::now();
+    while Lock::holder(lock).is_some() {
+        if start.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    true
 }
 
 /// The blackboard, made where there is none.
@@ -352,7 +368,7 @@ impl<'a> Session<'a> {
 
     /// From here on signals park the run.
     pub(super) fn signals(&self) -> Result<(), Failure> {
-        signals(&self.control, &self.asking)
+        signals(&self.control, &self.asking, drive::mark_of(&self.board.root))
     }
 
     pub(super) fn go(
@@ -802,31 +818,37 @@ pub(super) fn windows(place: &Place, board: &Board) -> Windows {
     })
 }
 
-/// Once: finish the step's record and park. Twice: leave now.
-fn signals(control: &Control, asking: &Arc<AtomicBool>) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
-    let mut signals = signals
-        .map_err(|error| Failure::new(INTERNAL, format!("cannot watch for signals: {error}")))?;
+/// How long a run may take to leave once it was told to leave now.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// Once: stop after the stage that runs. Twice, or without a terminal: leave now.
+fn signals(control: &Control, asking: &Arc<AtomicBool>, mark: String) -> Result<(), Failure> {
     let (control, asking) = (control.clone(), asking.clone());
-    std::thread::spawn(move || {
-        for (count, _) in signals.forever().enumerate() {
-            match count {
-                // All is written down; the question stays open.
-                _ if asking.load(Ordering::SeqCst) => {
-                    let _ = writeln!(std::io::stderr(), "\nleft open; `baton answer` goes on");
-                    std::process::exit(i32::from(WAITING));
-                }
-                0 => {
-                    control.park();
-                    let _ = writeln!(
-                        std::io::stderr(),
-                        "\nstops when this stage is written down; once more to leave now"
-                    );
-                }
-                _ => control.interrupt.at_once(),
-            }
+    // Everything is in the journal before it counts: leaving here is as safe as a crash.
+    let leave = move |said: &str| {
+        baton_runtime::sandbox::end_left_behind(&mark);
+        let _ = writeln!(std::io::stderr(), "\n{said}");
+        std::process::exit(i32::from(WAITING));
+    };
+    crate::signals::watch(move |request| {
+        if asking.load(Ordering::SeqCst) {
+            leave("The question stays open; `baton answer` continues.");
         }
-    });
-    Ok(())
+        if control.interrupt.is_at_once() {
+            leave("Stopped; `baton resume` continues.");
+        }
+        if !control.is_parked() && request == Request::Stop {
+            control.park();
+            let said = "Stopping after this stage. Press Ctrl-C again to stop now.";
+            let _ = writeln!(std::io::stderr(), "\n{said}");
+            return;
+        }
+        control.interrupt.at_once();
+        let leave = leave.clone();
+        // A walk over a huge tree or a file that blocks must not keep the run from leaving.
+        std::thread::spawn(move || {
+            std::thread::sleep(PATIENCE);
+            leave("Stopped; `baton resume` continues.");
+        });
+    })
 }

@@ -221,20 +221,14 @@ fn judging(target: &Target, name: Option<&String>, config: &Config) -> Target {
 
 /// Ctrl-C stops in good order; a second one leaves.
 fn watch_signals(interrupt: &Interrupt) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|error| Failure::new(INTERNAL, format!("cannot watch for signals: {error}")))?;
     let interrupt = interrupt.clone();
-    std::thread::spawn(move || {
-        for _ in signals.forever() {
-            if interrupt.is_at_once() {
-                // What is finished is on disk: nothing is lost.
-                std::process::exit(i32::from(WAITING));
-            }
-            interrupt.at_once();
+    crate::signals::watch(move |_| {
+        if interrupt.is_at_once() {
+            // What is finished is on disk: nothing is lost.
+            std::process::exit(i32::from(WAITING));
         }
-    });
-    Ok(())
+        interrupt.at_once();
+    })
 }
 
 fn failure(error: Error) -> Failure {

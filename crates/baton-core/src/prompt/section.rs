@@ -218,6 +218,11 @@ impl Section {
         Section::fenced("correction", order, error, "the last answer was refused")
     }
 
+    pub(super) fn refused_answer(answer: &str) -> Section {
+        let title = "Your last answer, which was refused";
+        Section::fenced("refused answer", title, answer, "it is to be corrected")
+    }
+
     pub(super) fn no_report(agent: &AgentName) -> Section {
         let text = format!("# Report of {agent}\n(no report)\n\n");
         Section::new(&report_name(agent.as_str()), text, "it has not reported")

@@ -164,9 +164,11 @@ impl State {
         last.into_values().collect()
     }
 
-    /// What makes two iterations the same. A person's answer makes every one another.
+    /// What makes two iterations the same. A user's answer makes each one different. Attempts to
+    /// finish are counted on their own, and lead to a question.
     fn signature(&self, rules: &Rules<'_>) -> Option<String> {
-        let decided = self.current.decided.as_ref().filter(|_| self.current.answer.is_none())?;
+        let is_counted = self.current.answer.is_none() && !self.current.is_finish;
+        let decided = self.current.decided.as_ref().filter(|_| is_counted)?;
         let agents = rules.pack.manifest.agent_names();
         let read = |moment| decision::read(&decided.answer, &agents, moment).ok();
         let decision = read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))?;

@@ -200,10 +200,16 @@ const JSON: &[Case] = &[
          \"finish_review_override\":null}\n以上是我的决定。",
         &["json-trailing"],
     ),
-    bad(
-        "code-fence-around-the-object",
+    good(
+        "one-code-fence-around-the-object-is-taken-off",
         EN,
         "```json\n{\"next_agent\":\"DEV\",\"reason\":\"r\",\"dev_plan\":null,\
+         \"finish_review_override\":null}\n```\n",
+    ),
+    bad(
+        "text-before-the-fenced-object",
+        EN,
+        "Here is my decision:\n```json\n{\"next_agent\":\"DEV\",\"reason\":\"r\",\"dev_plan\":null,\
          \"finish_review_override\":null}\n```\n",
         &["json-syntax"],
     ),

@@ -161,7 +161,6 @@ fn empty<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
         acceptance_scope: None,
         handoff: Vec::new(),
         reports: Vec::new(),
-        correction: None,
     }
 }
 

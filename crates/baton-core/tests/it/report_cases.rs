@@ -713,12 +713,38 @@ const FENCES: &[Case] = &[
         "iteration: 7\n```text\n结论：PASS\n```\n阻塞：无\n",
         &["verdict-missing"],
     ),
-    bad(
-        "whole-report-in-a-code-fence-does-not-count",
+    good(
+        "one-fence-around-the-whole-report-is-taken-off",
         EN,
         "TEST",
         "```report\niteration: 7\nverdict: PASS\nblockers: none\n```\n",
+    ),
+    good(
+        "one-fence-around-a-report-with-blocks-of-its-own",
+        EN,
+        "TEST",
+        "```markdown\niteration: 7\nverdict: PASS\nblockers: none\n\n```sh\ncargo test\n```\ndone\n```\n",
+    ),
+    bad(
+        "text-outside-of-the-fence-leaves-it-a-block",
+        EN,
+        "TEST",
+        "Here is my report:\n```\niteration: 7\nverdict: PASS\nblockers: none\n```\n",
         &["iteration-missing", "verdict-missing", "blockers-missing"],
+    ),
+    bad(
+        "two-blocks-are-not-one-fence",
+        EN,
+        "TEST",
+        "```\niteration: 7\nverdict: PASS\nblockers: none\n```\nand\n```\nlog\n```\n",
+        &["iteration-missing", "verdict-missing", "blockers-missing"],
+    ),
+    bad(
+        "a-wrong-line-inside-of-the-fence-keeps-its-number",
+        EN,
+        "TEST",
+        "```\niteration: 8\nverdict: PASS\nblockers: none\n```\n",
+        &["iteration-foreign"],
     ),
     bad(
         "fence-never-closed-hides-what-follows",

@@ -144,12 +144,12 @@ impl<'a> Run<'a> {
 
     pub(crate) fn due(&self) -> String {
         match self.next() {
-            Do::AskMain { stage, error, .. } => {
-                format!("{}{}", stage.name, if error.is_some() { " again" } else { "" })
+            Do::AskMain { stage, refused, .. } => {
+                format!("{}{}", stage.name, if refused.is_empty() { "" } else { " again" })
             }
             Do::RunAgent { stage, job, .. } => {
                 let sub = stage.subloop.map_or(String::new(), |number| format!(" sub {number}"));
-                format!("{}{sub}{}", stage.name, if job.error.is_some() { " again" } else { "" })
+                format!("{}{sub}{}", stage.name, if job.refused.is_empty() { "" } else { " again" })
             }
             Do::RunGate { gate, .. } => format!("gate {}", gate.run),
             Do::Wait { question, .. } => format!("wait: {}", question.title),
@@ -407,8 +407,8 @@ fn a_pass_counts_only_if_nobody_wrote_after_it() {
     run.reports("PASS", "none");
     run.decides("REVIEW", VERIFIED);
     assert_eq!(run.due(), "MAIN again");
-    let Do::AskMain { error, .. } = run.next() else { panic!() };
-    assert!(error.unwrap().contains("`DEV` wrote after it"));
+    let Do::AskMain { refused, .. } = run.next() else { panic!() };
+    assert!(refused[0].problem.contains("`DEV` wrote after it"));
 }
 
 #[test]
@@ -419,8 +419,8 @@ fn tests_come_first_where_the_plan_asks_for_them() {
     let to_dev =
         r#"{"next_agent":"DEV","reason":"M1-T1","dev_plan":null,"finish_review_override":null}"#;
     run.says(to_dev);
-    let Do::AskMain { error, .. } = run.next() else { panic!() };
-    assert!(error.unwrap().contains("may not go to `DEV` before a report of `TEST` names it"));
+    let Do::AskMain { refused, .. } = run.next() else { panic!() };
+    assert!(refused[0].problem.contains("may not go to `DEV` before a report of `TEST` names it"));
     run.decides("TEST", "");
     run.reports("FAIL", "[test] wrong");
     run.says(to_dev);

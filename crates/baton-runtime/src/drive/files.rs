@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use baton_core::event::{Event, Record, ReportFacts};
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
 use baton_core::policy::Subloop;
-use baton_core::prompt::Prompt;
-use baton_core::report::{self, ArchiveName, Expected};
+use baton_core::prompt::{Correction, Prompt};
+use baton_core::report::{self, Expected};
 use baton_core::workflow::{
     CHANGED, GatesOf, Job, Phase, Rules, facts_of, judge_decision, plan_hash,
 };
@@ -44,7 +44,11 @@ pub(super) fn left(board: &Board, seq: u64) -> Option<Left> {
 }
 
 /// The account of a prompt for the journal: what cannot be told from the rules.
-pub(super) fn ledger(prompt: &Prompt, asked: &[(AgentName, bool)]) -> serde_json::Value {
+pub(super) fn ledger(
+    prompt: &Prompt,
+    corrections: &[Correction],
+    asked: &[(AgentName, bool)],
+) -> serde_json::Value {
     let sections = prompt.sections.iter().map(|section| {
         let mut row = json!([section.name, section.level, section.tokens]);
         if let (Some(cut), Some(row)) = (&section.cut, row.as_array_mut()) {
@@ -53,8 +57,15 @@ pub(super) fn ledger(prompt: &Prompt, asked: &[(AgentName, bool)]) -> serde_json
         row
     });
     let bytes: usize = prompt.sections.iter().map(|section| section.bytes).sum();
-    let sections: Vec<serde_json::Value> = sections.collect();
-    json!({ "tokens": prompt.tokens(), "bytes": bytes, "limit": prompt.limit, "sections": sections, "steps": prompt.steps, "summaries": asked })
+    let mut sections: Vec<serde_json::Value> = sections.collect();
+    let mut tokens = prompt.tokens().0;
+    for correction in corrections {
+        let size = baton_core::tokens::count(&correction.answer).0
+            + baton_core::tokens::count(&correction.message).0;
+        tokens += size;
+        sections.push(json!(["correction", null, size]));
+    }
+    json!({ "tokens": tokens, "bytes": bytes, "limit": prompt.limit, "sections": sections, "steps": prompt.steps, "summaries": asked })
 }
 
 /// Nothing of a run that was given up may be taken for the next one's.
@@ -204,12 +215,7 @@ impl Drive<'_> {
     /// Every report is kept, accepted or refused.
     fn archived(&mut self) -> Result<(), Error> {
         let Phase::JudgeReport { job, report } = &self.state.phase else { return Ok(()) };
-        let name = ArchiveName {
-            iteration: self.state.iteration,
-            subloop: job.subloop,
-            attempt: baton_core::id::Attempt(job.filed + 1),
-            agent: job.agent.clone(),
-        };
+        let name = self.state.archive_name(job);
         let path = self.around.board.root.join("reports/archive").join(name.file());
         let report = report.clone();
         if !load::bytes(&path, report::MAX_BYTES * 4).is_ok_and(|own| own == report.as_bytes()) {
@@ -221,7 +227,7 @@ impl Drive<'_> {
     fn published(&mut self, facts: &ReportFacts) -> Result<(), Error> {
         let Phase::JudgeReport { job, report } = self.state.phase.clone() else { return Ok(()) };
         let text = match &facts.overturned {
-            None => report,
+            None => baton_core::text::without_fence(&report).trim_start_matches('\n').to_owned(),
             Some(why) => self.overturned_text(&job, why, ""),
         };
         self.write(&report_name(&job), text.as_bytes())?;
@@ -267,12 +273,7 @@ impl Drive<'_> {
                 text: format!("{class}{}", baton_core::text::shown(why, 400)),
             }],
         };
-        let name = ArchiveName {
-            iteration: self.state.iteration,
-            subloop: job.subloop,
-            attempt: baton_core::id::Attempt(job.filed + 1),
-            agent: job.agent.clone(),
-        };
+        let name = self.state.archive_name(job);
         let mut text = report::render(&report, rules);
         text.push_str(&format!(
             "\nBaton overturned the verdict of {}: {why}. The report as it was written: reports/archive/{}\n",

@@ -112,10 +112,16 @@ impl Builtin {
         let folder = transcript_folder(call);
         let unusable = |error: agent::Error| Unusable(error.to_string());
         if Transcript::is_begun(&folder) {
-            return Agent::resume(setup, &folder, call.disk.clone()).map_err(unusable);
+            let mut agent = Agent::resume(setup, &folder, call.disk.clone()).map_err(unusable)?;
+            if let Some(last) = call.corrections.last() {
+                let number = u32::try_from(call.corrections.len()).unwrap_or(u32::MAX);
+                agent.correct(number, &last.message).map_err(unusable)?;
+            }
+            return Ok(agent);
         }
         let mut agent = Agent::begin(setup, &folder, call.disk.clone()).map_err(unusable)?;
-        agent.ask(call.prompt).map_err(unusable)?;
+        // A conversation that was pruned begins anew, with what was refused in its prompt.
+        agent.ask(&call.one_prompt()).map_err(unusable)?;
         Ok(agent)
     }
 }
@@ -133,7 +139,7 @@ impl Executor for Builtin {
         format!("the agent with {}", self.mind.model)
     }
 
-    fn goes_on(&self, call: &Call<'_>) -> bool {
+    fn continues(&self, call: &Call<'_>) -> bool {
         Transcript::is_begun(&transcript_folder(call))
     }
 

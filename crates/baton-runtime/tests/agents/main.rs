@@ -201,6 +201,7 @@ fn call(program: &str, server: &Server, limit: Duration) -> Option<(Outcome, Tem
         stage: &stage,
         attempt: Attempt(1),
         prompt: PROMPT,
+        corrections: &[],
         limit,
         project: &project,
         board: &project.join(".baton"),

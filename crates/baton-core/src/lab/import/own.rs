@@ -64,7 +64,7 @@ pub(super) fn read(text: &str, name: &str) -> Result<Imported, Problem> {
 
 fn step(json: &str) -> Result<Option<Step>, Problem> {
     // Those that tell what the model was sent. How it was shortened then is not asked here.
-    const KNOWN: [&str; 4] = ["asked", "answered", "observed", "compacted"];
+    const KNOWN: [&str; 5] = ["asked", "answered", "corrected", "observed", "compacted"];
     let value = value::json(json)?;
     match string(&value, "step") {
         known if KNOWN.contains(&known) => {
@@ -77,7 +77,9 @@ fn step(json: &str) -> Result<Option<Step>, Problem> {
 
 fn told(step: &Step) -> Option<Message> {
     match step {
-        Step::Asked { text } => Some(Message::new(Role::User, text.as_str(), Vec::new())),
+        Step::Asked { text } | Step::Corrected { text, .. } => {
+            Some(Message::new(Role::User, text.as_str(), Vec::new()))
+        }
         Step::Observed(observed) => {
             // The model reads JSON, but the facts in it are those of the texts that it holds: in
             // the JSON itself every line break is two characters of the word behind it.
