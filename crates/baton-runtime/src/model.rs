@@ -172,7 +172,7 @@ pub enum Kind {
     Provider,
     /// The request does not fit into the model's window. Never retried: compact it.
     ContextTooLong,
-    /// The key is missing or wrong.
+    /// The key, the account or the model is refused: only the user can change that.
     Denied,
     /// The request is wrong in another way.
     Rejected,
@@ -700,18 +700,22 @@ fn refusal(status: u16, body: &str) -> Failed {
     let kind = match status {
         413 => Kind::ContextTooLong,
         _ if is_too_long(error) => Kind::ContextTooLong,
-        401 | 403 => Kind::Denied,
+        401..=404 => Kind::Denied,
         // No pause brings money.
-        _ if text_of(&error["code"]) == "insufficient_quota"
-            || text_of(&error["type"]) == "insufficient_quota" =>
-        {
-            Kind::Denied
-        }
+        _ if is_unpaid(error) => Kind::Denied,
         429 => Kind::RateLimited,
         408 | 409 | 500..=599 => Kind::Provider,
         _ => Kind::Rejected,
     };
     Failed { kind, message }
+}
+
+/// Whether the account is the reason, whatever the status: providers send 400 and 429 for it.
+fn is_unpaid(error: &Value) -> bool {
+    const CODES: [&str; 4] =
+        ["insufficient_quota", "billing_hard_limit_reached", "billing_error", "billing_not_active"];
+    [&error["code"], &error["type"]].iter().any(|own| CODES.contains(&text_of(own)))
+        || message_of(error).contains("credit balance is too low")
 }
 
 /// Some servers put the text where others have an object.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use baton_core::config::Config;
 use baton_core::event::{
     Decided, Event, HistoryText, Limits, Record, ReportFacts, RunStarted, Spent, StageEnded,
-    StageResult, StageStarted, Stop,
+    StageId, StageResult, StageStarted, Stop,
 };
 use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use baton_core::pack::Pack;
@@ -90,8 +90,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The stage that is due answers this.
-    pub(crate) fn answer(&mut self, result: StageResult) {
+    /// The stage that is due begins.
+    fn start(&mut self) -> (StageId, Attempt) {
         let (stage, attempt) = match self.next() {
             Do::AskMain { stage, attempt, .. } | Do::RunAgent { stage, attempt, .. } => {
                 (stage, attempt)
@@ -106,6 +106,12 @@ impl<'a> Run<'a> {
             board: Default::default(),
         };
         self.take(Event::StageStarted(Box::new(started)));
+        (stage, attempt)
+    }
+
+    /// The stage that is due answers this.
+    pub(crate) fn answer(&mut self, result: StageResult) {
+        let (stage, attempt) = self.start();
         let spent =
             Spent { milliseconds: 5_000, tokens: Some(Tokens(100)), cached: None, cost: Some(7) };
         let ended =
@@ -936,4 +942,38 @@ fn every_run_ends_or_parks() {
             }
         }
     }
+}
+
+#[test]
+fn a_stage_that_touched_the_blackboard_is_told_when_it_is_asked_again() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    run.decides("TEST", "");
+    let (stage, attempt) = run.start();
+    run.take(Event::StageEnded(Box::new(StageEnded {
+        stage,
+        attempt,
+        result: StageResult::Trespassed(vec!["memory/dev_plan.md".to_owned()]),
+        spent: Spent::default(),
+        changed: Vec::new(),
+        snapshot: None,
+    })));
+    assert!(run.due().starts_with("stopped: TEST, iteration 1 changed files"), "{}", run.due());
+    run.take(Event::Resumed { limits: run.state.limits });
+    let Do::RunAgent { job, attempt, .. } = run.next() else { panic!() };
+    assert!(job.refused[0].problem.contains("memory/dev_plan.md"));
+    assert_eq!(attempt, Attempt(1), "the same conversation continues");
+}
+
+#[test]
+fn a_stop_inside_a_stage_leaves_the_stage_open() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    run.decides("TEST", "");
+    run.start();
+    let open = run.next();
+    run.take(Event::Stopped { why: Stop::Executor("no key".to_owned()) });
+    assert_eq!(run.due(), "stopped: no key");
+    run.take(Event::Resumed { limits: run.state.limits });
+    assert_eq!(run.next(), open, "it is continued, and not begun again");
 }

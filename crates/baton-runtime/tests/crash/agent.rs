@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Mutex;
 
 use baton_core::config::AgentSettings;
 use baton_core::event::{Event, Record};
@@ -19,9 +21,9 @@ use baton_runtime::load::Environment;
 use baton_runtime::model::{Client, Endpoint, Limits};
 use serde_json::{Value, json};
 
-use crate::reference::{FINISHED, folder, journal_of, make};
+use crate::reference::{FAILED, FINISHED, folder, journal_of, make};
 use crate::scripted::{Model, call, text};
-use crate::sweep::{child, chosen, files};
+use crate::sweep::{child, chosen, each, files, is_whole};
 
 /// Each of them can be done again without harm, as a careful agent would choose them.
 fn steps(iteration: Iteration) -> Vec<(&'static str, Value)> {
@@ -43,19 +45,26 @@ fn steps(iteration: Iteration) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The agent, with a model of its own in this process: it goes on by what it sees was done.
+/// Iterations in which the agent's first report is refused.
+const CARELESS: u32 = 1;
+
+/// The agent, with a model of its own in this process: it continues by what it sees was done.
 pub(crate) fn executor() -> Builtin {
     let model = Model::answering(|_, asked| {
         let iteration = asked.header("x-baton-iteration").unwrap().parse().unwrap();
-        let results = asked.body["messages"].as_array().unwrap().iter();
-        let results = results.filter(|message| message["role"] == "tool");
+        let messages = asked.body["messages"].as_array().unwrap();
+        let is_corrected = messages.iter().any(|message| {
+            message["role"] == "user" && message.to_string().contains("verdict `GREAT`")
+        });
+        let verdict = if iteration == CARELESS && !is_corrected { "GREAT" } else { "PASS" };
+        let results = messages.iter().filter(|message| message["role"] == "tool");
         // What is unknown is done again; every step here can be.
         let is_known = |result: &&Value| !result["content"].to_string().contains("UNKNOWN");
         match steps(Iteration(iteration)).get(results.filter(is_known).count()) {
             Some((tool, arguments)) => call(tool, arguments.clone()),
-            None => {
-                text(&format!("iteration: {iteration}\nverdict: PASS\nblockers: none\n\nM1-T1\n"))
-            }
+            None => text(&format!(
+                "iteration: {iteration}\nverdict: {verdict}\nblockers: none\n\nM1-T1\n"
+            )),
         }
     });
     with(&model, Room::default())
@@ -81,53 +90,108 @@ pub(crate) fn with(model: &Model, room: Room) -> Builtin {
     Builtin { mind, environment, settings: AgentSettings::default() }
 }
 
-/// Points from the first step of an agent to the end of its stage, in the undisturbed run.
-fn undisturbed() -> (BTreeMap<PathBuf, String>, u64) {
+/// The run without a fault: its files, its points, and those at which an act has just begun.
+struct Undisturbed {
+    files: BTreeMap<PathBuf, String>,
+    points: u64,
+    acts: Vec<u64>,
+}
+
+fn undisturbed() -> Undisturbed {
     let folder = folder();
     make(folder.path());
-    let output = child(folder.path(), "agent-count", 0);
+    let output = child(folder.path(), "agent-tell", 0);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(FINISHED), "{said}");
     let points = said.lines().last().unwrap().trim().parse().unwrap();
+    let acts = said.lines().filter_map(|line| {
+        let (point, words) = line.strip_prefix("heard ")?.split_once(' ')?;
+        let is_act = ["Write", "Bash", "Edit"].iter().any(|tool| words.starts_with(tool));
+        is_act.then(|| point.parse().unwrap())
+    });
+    let acts = acts.collect();
     let transcripts = folder.path().join("project/.baton/transcripts/run-0001");
     assert_eq!(fs::read_dir(transcripts).unwrap().count(), 3, "three stages by the agent");
-    let mut found = files(folder.path());
+    let mut files = files(folder.path());
+    files.retain(|path, _| !path.starts_with(".baton/transcripts"));
+    assert!(files[Path::new("agent-1.rs")].contains("careful agent\n// mended\n"));
+    assert!(files[Path::new("agent-3.rs")].contains("careful agent\n// mended\n"));
+    let refused = Path::new(".baton/reports/archive/1_dev_subloop_1_a1.md");
+    assert!(files[refused].contains("GREAT"), "one report is refused and corrected");
+    Undisturbed { files, points, acts }
+}
+
+/// One disturbed run: the same board, and no act whose result is known is done again.
+fn check(folder: &Path, expected: &BTreeMap<PathBuf, String>, what: &str) -> Outcome {
+    let output = child(folder, "agent-none", 0);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(FINISHED), "{what}: {said}");
+    let mut found = files(folder);
     found.retain(|path, _| !path.starts_with(".baton/transcripts"));
-    assert!(found[Path::new("agent-1.rs")].contains("careful agent\n// mended\n"));
-    assert!(found[Path::new("agent-3.rs")].contains("careful agent\n// mended\n"));
-    (found, points)
+    for (path, text) in expected {
+        assert_eq!(found.get(path), Some(text), "{what}: {path:?}");
+    }
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let (acts, unknown) = acts(folder);
+    assert_eq!(acts, 12 + unknown, "{what}: a step that was known ran again");
+    let records = journal::records(&journal_of(folder)).unwrap();
+    let is_lost = |record: &&Record| matches!(record.event, Event::StageLost { .. });
+    Outcome { unknown, lost: records.iter().filter(is_lost).count() }
+}
+
+struct Outcome {
+    unknown: usize,
+    lost: usize,
+}
+
+/// The whole run with the built-in agent, disturbed at each of the chosen points.
+fn swept(fault: &str, stride: u64, is_hit: impl Fn(&Output) -> bool + Sync) {
+    let Undisturbed { files: expected, points, acts } = undisturbed();
+    let sums = Mutex::new((0, 0, 0));
+    // Whatever the stride, some points are those between an act and its record.
+    let mut all = chosen(points, stride);
+    all.extend(acts.iter().step_by(3).filter(|_| !is_whole()));
+    each(&all, |point| {
+        let folder = folder();
+        make(folder.path());
+        let output = child(folder.path(), &format!("agent-{fault}"), *point);
+        let hit = is_hit(&output);
+        let what = format!("{fault} at {point} of {points}");
+        let outcome = check(folder.path(), &expected, &what);
+        let mut sums = sums.lock().unwrap();
+        sums.0 += usize::from(hit);
+        sums.1 += outcome.unknown;
+        sums.2 += outcome.lost;
+    });
+    let (hit, unknown, lost) = sums.into_inner().unwrap();
+    assert!(hit * 2 >= all.len(), "{fault}: only {hit} of {} runs were disturbed", all.len());
+    assert!(unknown > 0, "{fault}: none fell between an act and its record");
+    println!(
+        "{fault} with the built-in agent at {} of {points} points, {hit} disturbed: the same board; {unknown} acts unknown, {lost} stages begun anew",
+        all.len()
+    );
 }
 
 pub(crate) fn killed_at_every_point_with_an_agent() {
-    let (expected, points) = undisturbed();
-    let (mut killed, mut unknown, mut lost) = (0, 0, 0);
-    for point in chosen(points, 23) {
-        let folder = folder();
-        make(folder.path());
-        let output = child(folder.path(), "agent-kill", point);
+    swept("kill", 29, |output| {
         let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
-        assert_eq!(signal, Some(9), "not killed at {point}: {output:?}");
-        killed += 1;
-        let output = child(folder.path(), "agent-none", 0);
+        assert_eq!(signal, Some(9), "not killed: {output:?}");
+        true
+    });
+}
+
+pub(crate) fn a_full_disk_stops_an_agent_and_repeats_nothing() {
+    swept("full", 29, |output| {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert_eq!(output.status.code(), Some(FINISHED), "after {point}: {said}");
-        let mut found = files(folder.path());
-        found.retain(|path, _| !path.starts_with(".baton/transcripts"));
-        for (path, text) in &expected {
-            assert_eq!(found.get(path), Some(text), "killed at {point} of {points}: {path:?}");
-        }
-        assert_eq!(found.len(), expected.len(), "killed at {point} of {points}");
-        let (acts, unknowns) = acts(folder.path());
-        assert_eq!(acts, 12 + unknowns, "killed at {point}: a step that was known ran again");
-        unknown += unknowns;
-        let records = journal::records(&journal_of(folder.path())).unwrap();
-        let is_lost = |record: &Record| matches!(record.event, Event::StageLost { .. });
-        lost += records.into_iter().filter(is_lost).count();
-    }
-    assert!(unknown > 0, "no kill fell between an act and its record");
-    println!(
-        "killed at {killed} of {points} points with an agent: the same board; {unknown} acts were unknown, {lost} stages began anew"
-    );
+        // The cache and the index only save work: without them the run continues.
+        let is_stopped = output.status.code() == Some(FAILED);
+        assert!(!is_stopped || said.contains("No space left on device"), "{said}");
+        is_stopped
+    });
+}
+
+pub(crate) fn a_sync_that_fails_stops_an_agent_and_repeats_nothing() {
+    swept("sync", 29, |output| output.status.code() == Some(FAILED));
 }
 
 /// Acts that were begun, and those whose result nobody knew, in all transcripts.

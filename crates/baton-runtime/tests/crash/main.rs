@@ -40,7 +40,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 27] = [
+    let tests: [(&str, fn()); 29] = [
         ("finished_samples_survive_a_power_loss", scenario::finished_samples_survive_a_power_loss),
         ("a_budget_counts_what_came_before", scenario::a_budget_counts_what_came_before),
         (
@@ -52,6 +52,14 @@ fn main() {
         (
             "killed_at_every_point_with_an_agent_in_the_run",
             agent::killed_at_every_point_with_an_agent,
+        ),
+        (
+            "a_full_disk_stops_an_agent_and_repeats_nothing",
+            agent::a_full_disk_stops_an_agent_and_repeats_nothing,
+        ),
+        (
+            "a_sync_that_fails_stops_an_agent_and_repeats_nothing",
+            agent::a_sync_that_fails_stops_an_agent_and_repeats_nothing,
         ),
         (
             "killed_at_every_point_while_a_conversation_is_folded_and_compacted",
