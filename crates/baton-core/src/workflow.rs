@@ -808,7 +808,7 @@ impl State {
         rules: &Rules<'_>,
     ) -> Option<Phase> {
         // A correction continues a stage that is counted already.
-        let is_new = refused_of(&from).is_empty();
+        let is_new = refused_of(&from).iter().all(|refused| refused.answer.is_empty());
         self.totals.stages += u32::from(is_new);
         self.add(&ended.spent);
         self.approvals.is_seen = false;

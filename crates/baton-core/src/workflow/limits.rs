@@ -148,7 +148,9 @@ impl State {
         self.stuck.without_plan_change =
             if changed { 0 } else { self.stuck.without_plan_change + 1 };
         let signature = self.signature(rules);
-        if signature.is_some() && signature == self.stuck.signature {
+        // Attempts to finish are counted on their own, and lead to a question.
+        let is_same = signature.is_some() && signature == self.stuck.signature;
+        if is_same && !self.current.is_finish {
             let why = "the same agent got the same work order with the same plan, and nothing came out differently, twice running";
             self.stuck.stop = Some(Stop::Loop(why.to_owned()));
         }
@@ -164,11 +166,9 @@ impl State {
         last.into_values().collect()
     }
 
-    /// What makes two iterations the same. A user's answer makes each one different. Attempts to
-    /// finish are counted on their own, and lead to a question.
+    /// What makes two iterations the same. A user's answer makes each one different.
     fn signature(&self, rules: &Rules<'_>) -> Option<String> {
-        let is_counted = self.current.answer.is_none() && !self.current.is_finish;
-        let decided = self.current.decided.as_ref().filter(|_| is_counted)?;
+        let decided = self.current.decided.as_ref().filter(|_| self.current.answer.is_none())?;
         let agents = rules.pack.manifest.agent_names();
         let read = |moment| decision::read(&decided.answer, &agents, moment).ok();
         let decision = read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))?;

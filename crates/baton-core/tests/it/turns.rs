@@ -380,3 +380,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_correction_continues_the_turn_and_rewrites_nothing() {
+    for protocol in [Protocol::Native, Protocol::Json, Protocol::React] {
+        let mut own = conversation(protocol);
+        let (call, done) = match protocol {
+            Protocol::Native => (answer(vec![part("1", "Bash")], Stop::ToolCalls), says("wrong")),
+            Protocol::Json => (
+                says(r#"{"thought":"","tool":"Bash","arguments":{"path":"a"}}"#),
+                says(r#"{"thought":"","tool":"Finish","arguments":{"answer":"wrong"}}"#),
+            ),
+            Protocol::React => {
+                (says("Action: Bash[{\"path\":\"a\"}]"), says("Action: Finish[wrong]"))
+            }
+        };
+        apply(&mut own, &[asked("Go."), call]);
+        let Do::Act(call) = own.next() else { panic!("{protocol:?}: {:?}", own.next()) };
+        let started = Step::Started { call: call.id.clone() };
+        let data = json!({ "stdout": "a long output\n".repeat(400) });
+        apply(&mut own, &[started, observed(1, &call.id, "Bash", data)]);
+        let before = request(&own).messages;
+        apply(&mut own, &[done]);
+        assert_eq!(own.next(), Do::End(Ending::Done("wrong".to_owned())), "{protocol:?}");
+        let corrected = Step::Corrected { number: 1, text: "The verdict is missing.".to_owned() };
+        apply(&mut own, &[corrected.clone()]);
+        assert_eq!((own.next(), own.corrected()), (Do::CallModel, 1));
+        assert_eq!(own.usage, Usage::default(), "only new calls are counted");
+        let after = request(&own).messages;
+        assert_eq!(after[..before.len()], before, "{protocol:?}");
+        assert_eq!(after.len(), before.len() + 2);
+        let last = format!("{:?}", after.last());
+        assert!(last.contains("The verdict is missing."), "{last}");
+        // Inside of a call there is no place for one.
+        let mut open = conversation(protocol);
+        assert!(open.apply(&corrected).is_err());
+    }
+}

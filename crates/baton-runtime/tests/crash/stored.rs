@@ -67,9 +67,10 @@ fn lines(journal: &Path) -> Vec<Value> {
 /// Whether everything that was stored is still there. What later programs know more of is not in it.
 fn holds(stored: &Value, found: &Value) -> bool {
     match (stored, found) {
-        (Value::Object(stored), Value::Object(found)) => stored
-            .iter()
-            .all(|(name, value)| found.get(name).is_some_and(|found| holds(value, found))),
+        // A key that held nothing may be gone.
+        (Value::Object(stored), Value::Object(found)) => stored.iter().all(|(name, value)| {
+            found.get(name).map_or(value.is_null(), |found| holds(value, found))
+        }),
         _ => stored == found,
     }
 }
