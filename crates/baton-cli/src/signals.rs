@@ -9,7 +9,7 @@ use crate::reply::{Failure, INTERNAL};
 pub(crate) enum Request {
     /// Ctrl-C, or `kill`.
     Stop,
-    /// The terminal is gone: nobody can ask a second time.
+    /// The terminal is gone: there will be no second request.
     HangUp,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn watch(mut on_request: impl FnMut(Request) + Send + 'static) -> Res
     Ok(())
 }
 
-/// Whether this process was started with the signal ignored.
+/// True if this process was started with the signal ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

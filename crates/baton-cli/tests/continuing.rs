@@ -28,7 +28,7 @@ fn act(name: &str) -> Value {
 /// Requests by stage, in their order: `1-TEST`, in the sub-loop `1-TEST` too.
 type Heard = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A team behind a model: each stage has its answers in a row, the last one serves all that follow.
+/// A team that is played by a model: each stage has its answers in a row, the last one serves all that follow.
 struct Team {
     place: Place,
     model: Model,
@@ -63,7 +63,7 @@ impl Team {
             let mut log = log.lock().unwrap();
             let before = log.iter().filter(|(own, _)| *own == name).count();
             log.push((name.clone(), asked.body.clone()));
-            let own = answers.get(&name).unwrap_or_else(|| panic!("nobody plays {name}"));
+            let own = answers.get(&name).unwrap_or_else(|| panic!("no answers for {name}"));
             own.get(before).or(own.last()).unwrap().clone()
         });
         Team { place, model, heard }
@@ -351,7 +351,7 @@ fn two_requests_to_stop_end_a_pause_between_two_tries() {
 #[test]
 fn two_requests_to_stop_end_a_walk_over_the_project_that_blocks() {
     let team = Team::new(&[]);
-    // Whoever opens it waits for somebody to write.
+    // An open for reading waits until there is a writer.
     std::fs::create_dir(team.place.path("project/sub")).unwrap();
     let pipe = team.place.path("project/sub/.gitignore");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

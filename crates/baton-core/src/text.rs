@@ -303,8 +303,8 @@ pub fn fence_for(body: &str) -> String {
 /// A text without the one code fence around all of it, or as it is. What comes back begins with the
 /// line feed of the opening line, so that line numbers stay those of the source.
 ///
-/// Blocks inside count as part of the text where each opens with an info string: without one nobody
-/// can tell whether a fence line opens a block or ends the outer one.
+/// Blocks inside count as part of the text where each opens with an info string: a bare
+/// fence line could as well end the outer one.
 pub fn without_fence(source: &str) -> &str {
     let body = source.trim_end();
     let start = body.len() - body.trim_start().len();

@@ -272,7 +272,7 @@ impl Conversation {
         self.corrected
     }
 
-    /// Whether a correction can follow now: no tool call is open.
+    /// True if a correction can follow now: no tool call is open.
     pub fn takes_correction(&self) -> bool {
         matches!(self.phase, Phase::Model | Phase::Ended(Ending::Done(_)))
     }

@@ -1147,7 +1147,7 @@ fn resumed(phase: Phase) -> Phase {
     }
 }
 
-/// What was refused before the stage that this phase begins.
+/// The refused answers before the stage that this phase begins.
 fn refused_of(phase: &Phase) -> &[RefusedAnswer] {
     match phase {
         Phase::Decide { refused, .. } => refused,

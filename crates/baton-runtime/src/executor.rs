@@ -112,7 +112,7 @@ pub trait Executor: Send {
     /// For people: what runs the stage.
     fn name(&self) -> String;
 
-    /// Whether an interrupted call continues after its last recorded step, instead of beginning anew.
+    /// True if an interrupted call continues after its last recorded step instead of beginning anew.
     fn continues(&self, _call: &Call<'_>) -> bool {
         false
     }

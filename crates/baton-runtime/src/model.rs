@@ -710,7 +710,7 @@ fn refusal(status: u16, body: &str) -> Failed {
     Failed { kind, message }
 }
 
-/// Whether the account is the reason, whatever the status: providers send 400 and 429 for it.
+/// True if the account is the reason, whatever the status: providers send 400 and 429 for it.
 fn is_unpaid(error: &Value) -> bool {
     const CODES: [&str; 4] =
         ["insufficient_quota", "billing_hard_limit_reached", "billing_error", "billing_not_active"];

@@ -207,7 +207,7 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
     Ok(Reply::new(text, json!({ "ok": true, "process": pid, "killed": killed })))
 }
 
-/// Waits until nobody holds the lock; `false`: it is still held.
+/// Waits until the lock is free; `false`: it is still held.
 fn is_left(lock: &std::path::Path, limit: std::time::Duration) -> bool {
     let start = std::time::Instant::now();
     while Lock::holder(lock).is_some() {
@@ -818,7 +818,7 @@ pub(super) fn windows(place: &Place, board: &Board) -> Windows {
     })
 }
 
-/// How long a run may take to leave once it was told to leave now.
+/// Time limit for a run to leave after it was told to leave now.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Once: stop after the stage that runs. Twice, or without a terminal: leave now.

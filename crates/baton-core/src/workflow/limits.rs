@@ -166,7 +166,7 @@ impl State {
         last.into_values().collect()
     }
 
-    /// What makes two iterations the same. A user's answer makes each one different.
+    /// Equal for two iterations that are the same. A user's answer makes each one different.
     fn signature(&self, rules: &Rules<'_>) -> Option<String> {
         let decided = self.current.decided.as_ref().filter(|_| self.current.answer.is_none())?;
         let agents = rules.pack.manifest.agent_names();

@@ -33,7 +33,7 @@ fn steps(iteration: Iteration) -> Vec<(&'static str, Value)> {
         ("Write", json!({ "path": name, "content": "// by the agent\n" })),
         (
             "Bash",
-            json!({ "command": format!("grep -q mended {name} || echo '// mended' >> {name}") }),
+            json!({ "command": format!("grep -q fixed {name} || echo '// fixed' >> {name}") }),
         ),
         // A command changed it: it is read again before it is edited.
         ("Read", json!({ "path": name })),
@@ -114,8 +114,8 @@ fn undisturbed() -> Undisturbed {
     assert_eq!(fs::read_dir(transcripts).unwrap().count(), 3, "three stages by the agent");
     let mut files = files(folder.path());
     files.retain(|path, _| !path.starts_with(".baton/transcripts"));
-    assert!(files[Path::new("agent-1.rs")].contains("careful agent\n// mended\n"));
-    assert!(files[Path::new("agent-3.rs")].contains("careful agent\n// mended\n"));
+    assert!(files[Path::new("agent-1.rs")].contains("careful agent\n// fixed\n"));
+    assert!(files[Path::new("agent-3.rs")].contains("careful agent\n// fixed\n"));
     let refused = Path::new(".baton/reports/archive/1_dev_subloop_1_a1.md");
     assert!(files[refused].contains("GREAT"), "one report is refused and corrected");
     Undisturbed { files, points, acts }
