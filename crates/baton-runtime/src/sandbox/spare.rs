@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::confine::{Orders, Raw};
 use super::output::Streams;
-use super::{Interrupt, Program, Ran, Refused, Started, ended, followed, start};
+use super::{Interrupt, Program, Ran, Refused, Started, followed, start};
 
 /// See above. One that is let go ends with all that it has.
 #[derive(Debug)]
@@ -67,10 +67,7 @@ impl Spare {
 impl Drop for Spare {
     fn drop(&mut self) {
         if let Some(mut started) = self.started.take() {
-            if let Some(sheet) = &started.sheet {
-                ended(&started.child, sheet, true);
-            }
-            let _ = started.child.wait();
+            started.finish(true);
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn probe(words: &[String]) -> i32 {
         "daemon" => return daemon(),
         "bomb" => return bomb(),
         "hog" => return hog(word(1).parse().unwrap()),
+        "hold" => return hold(word(1), word(2).parse().unwrap()),
         "hogs" => return hogs(word(1).parse().unwrap(), word(2).parse().unwrap()),
         _ => {}
     }
@@ -59,7 +60,7 @@ fn udp_answer(
     bytes: &[u8],
 ) -> io::Result<()> {
     let socket = socket?;
-    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+    socket.set_read_timeout(Some(crate::ground::PATIENCE / 4))?;
     socket.send_to(bytes, (to.0.into(), to.1.parse().unwrap()))?;
     socket.recv(&mut [0; 64]).map(drop)
 }
@@ -287,6 +288,16 @@ fn bomb() -> i32 {
     i32::from(refused)
 }
 
+/// Holds a lock and so much memory that the kernel takes a while to end it; says when it does.
+fn hold(lock: &str, mebibytes: usize) -> i32 {
+    let file = fs::File::create(lock).unwrap();
+    file.lock().unwrap();
+    let all = vec![7_u8; mebibytes << 20];
+    fs::write(format!("{lock}.held"), [all[all.len() - 1]]).unwrap();
+    std::thread::sleep(crate::ground::PATIENCE);
+    0
+}
+
 fn hog(mebibytes: usize) -> i32 {
     let mut all: Vec<Vec<u8>> = Vec::new();
     for _ in 0..mebibytes {
@@ -297,7 +308,7 @@ fn hog(mebibytes: usize) -> i32 {
         piece.resize(1 << 20, 7);
         all.push(piece);
     }
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(crate::ground::PATIENCE / 2);
     i32::from(all.len() < mebibytes)
 }
 
@@ -309,6 +320,6 @@ fn hogs(mebibytes: usize, count: usize) -> i32 {
         }
     }
     // Nobody was stopped if it comes to this.
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(crate::ground::PATIENCE / 2);
     0
 }

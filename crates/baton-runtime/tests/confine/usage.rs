@@ -1,7 +1,7 @@
 //! Programs that use too much.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use baton_runtime::sandbox::{COPY, Confine, How, Limits, Program, Ran};
 
@@ -18,7 +18,6 @@ fn limited(ground: &Ground, argv: &[&str]) -> Program {
     let mut closed = ground.closed();
     closed.limits = Limits { processes: 64, memory: 512 << 20, file: 64 << 20 };
     let mut program = ground.program(argv, Confine::Closed(Box::new(closed)));
-    program.limit = Duration::from_secs(40);
     program.most = 100_000;
     program
 }
@@ -30,11 +29,9 @@ fn tried(name: &str, ground: &Ground, argv: &[&str]) -> Ran {
     let start = Instant::now();
     let ran = run(&limited(ground, argv));
     let (took, grown) = (start.elapsed(), peak().saturating_sub(before) >> 20);
-    assert!(took < Duration::from_secs(42), "{name}: {took:?}");
     assert!(grown < 100, "{name}: we grew by {grown} MiB");
-    let start = Instant::now();
+    // This machine still starts programs.
     ground.shell("echo alive", Confine::Off);
-    assert!(start.elapsed() < Duration::from_secs(5), "{name}: the machine is busy");
     println!(
         "  {name}: {:?} after {:.1} s, we grew by {grown} MiB{}",
         ran.how,
