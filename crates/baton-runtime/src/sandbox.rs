@@ -10,6 +10,7 @@ mod launch;
 mod live;
 mod mounts;
 mod output;
+mod pids;
 mod spare;
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ use rustix::process::{
     waitid,
 };
 
-use confine::{Orders, Report, Sheet, StandIns};
+use confine::{Orders, Raw, Report, Sheet, StandIns};
 use ending::{end_all, gone_within, wait_for_end};
 use output::Streams;
 
@@ -38,6 +39,7 @@ pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
 pub use ending::end_left_behind;
 pub use live::{Fault, Live};
 pub use output::{COPY, Kept};
+pub use pids::Pids;
 pub use spare::Spare;
 
 /// The variable by which a process that left its group is found again.
@@ -299,7 +301,7 @@ fn confined(program: &Program, interrupt: &Interrupt) -> Result<Ran, Refused> {
 
 fn started(program: &Program) -> Result<Started, Refused> {
     match Orders::of(program)? {
-        Some((orders, standing)) => start(program, Some(&orders), standing, None),
+        Some((mut orders, standing)) => start(program, Some(&mut orders), standing, None),
         None => start(program, None, StandIns::default(), None),
     }
 }
@@ -314,6 +316,7 @@ struct Started {
     /// Where a launcher that waits opens the way of the words, as soon as it gets to it.
     _words: Option<PipeReader>,
     _standing: StandIns,
+    _pids: Option<Pids>,
 }
 
 /// Why the program that was asked for does not run.
@@ -326,14 +329,23 @@ fn cannot(program: &Program, why: &dyn std::fmt::Display) -> Refused {
 /// words there.
 fn start(
     program: &Program,
-    orders: Option<&Orders>,
+    orders: Option<&mut Orders>,
     standing: StandIns,
     waits: Option<PipeReader>,
 ) -> Result<Started, Refused> {
     if program.argv.is_empty() {
         return Err("there is no program to start".to_owned().into());
     }
-    let sheet = orders.map(Sheet::with).transpose()?;
+    let pids = orders.as_ref().and_then(|orders| {
+        // Some room, so that the launcher sees that it is too many, ends them and says why.
+        let most = orders.closed.as_ref()?.limits.processes;
+        Pids::of(most.saturating_add(most / 4).saturating_add(16))
+    });
+    let sheet = orders.map(|orders| {
+        orders.pids = pids.as_ref().map(|group| Raw::of(group.path()));
+        Sheet::with(orders)
+    });
+    let sheet = sheet.transpose()?;
     let mark = format!("{}-{}-{}", program.mark, std::process::id(), fastrand::u64(..));
     let mut command = command(program, sheet.as_ref())?;
     command.env(MARK, &mark);
@@ -341,7 +353,7 @@ fn start(
         command.arg(words.as_raw_fd().to_string());
     }
     let child = command.spawn().map_err(|error| cannot(program, &error))?;
-    Ok(Started { child, sheet, mark, _words: waits, _standing: standing })
+    Ok(Started { child, sheet, mark, _words: waits, _standing: standing, _pids: pids })
 }
 
 /// Goes with a program to its end.

@@ -16,6 +16,7 @@ pub(crate) fn probe(words: &[String]) -> i32 {
         "attack" => return crate::attack::attack(Path::new(word(1)), Path::new(word(2))),
         "daemon" => return daemon(),
         "bomb" => return bomb(),
+        "threads" => return threads(word(1).parse().unwrap()),
         "hog" => return hog(word(1).parse().unwrap()),
         "hold" => return hold(word(1), word(2).parse().unwrap()),
         "hogs" => return hogs(word(1).parse().unwrap(), word(2).parse().unwrap()),
@@ -295,6 +296,17 @@ fn hold(lock: &str, mebibytes: usize) -> i32 {
     let all = vec![7_u8; mebibytes << 20];
     fs::write(format!("{lock}.held"), [all[all.len() - 1]]).unwrap();
     std::thread::sleep(crate::ground::PATIENCE);
+    0
+}
+
+/// Threads are no processes, but fill the same table.
+fn threads(count: usize) -> i32 {
+    for _ in 0..count {
+        let new = std::thread::Builder::new().stack_size(16 << 10);
+        if new.spawn(|| std::thread::sleep(crate::ground::PATIENCE)).is_err() {
+            return 1;
+        }
+    }
     0
 }
 
