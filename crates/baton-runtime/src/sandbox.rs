@@ -3,18 +3,20 @@
 //! it ends, nothing that it started lives on.
 
 mod confine;
+mod ending;
 mod enter;
 mod filter;
 mod launch;
 mod live;
 mod mounts;
 mod output;
+mod pids;
 mod spare;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::PipeReader;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,15 +24,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use rustix::event::Timespec;
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
+    waitid,
+};
 
-use confine::{Orders, Report, Sheet, StandIns};
+use confine::{Orders, Raw, Report, Sheet, StandIns};
+use ending::{end_all, gone_within, wait_for_end};
 use output::Streams;
 
 pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
+pub use ending::end_left_behind;
 pub use live::{Fault, Live};
 pub use output::{COPY, Kept};
+pub use pids::Pids;
 pub use spare::Spare;
 
 /// The variable by which a process that left its group is found again.
@@ -204,8 +213,6 @@ const LAUNCHER: &str = "baton-sandbox";
 static CAN_LAUNCH: AtomicBool = AtomicBool::new(false);
 /// Whether this machine was found to have no namespaces.
 static NO_NAMESPACES: AtomicBool = AtomicBool::new(false);
-/// How long the kernel gets to end what it was told to.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The first thing in `main` of every program that confines others: if this process was started to
 /// be a launcher, it is one and never returns.
@@ -300,7 +307,7 @@ fn confined(program: &Program, interrupt: &Interrupt) -> Result<Ran, Refused> {
 
 fn started(program: &Program) -> Result<Started, Refused> {
     match Orders::of(program)? {
-        Some((orders, standing)) => start(program, Some(&orders), standing, None),
+        Some((mut orders, standing)) => start(program, Some(&mut orders), standing, None),
         None => start(program, None, StandIns::default(), None),
     }
 }
@@ -315,6 +322,7 @@ struct Started {
     /// Where a launcher that waits opens the way of the words, as soon as it gets to it.
     _words: Option<PipeReader>,
     _standing: StandIns,
+    _pids: Option<Pids>,
 }
 
 /// Why the program that was asked for does not run.
@@ -327,14 +335,23 @@ fn cannot(program: &Program, why: &dyn std::fmt::Display) -> Refused {
 /// words there.
 fn start(
     program: &Program,
-    orders: Option<&Orders>,
+    orders: Option<&mut Orders>,
     standing: StandIns,
     waits: Option<PipeReader>,
 ) -> Result<Started, Refused> {
     if program.argv.is_empty() {
         return Err("there is no program to start".to_owned().into());
     }
-    let sheet = orders.map(Sheet::with).transpose()?;
+    let pids = orders.as_ref().and_then(|orders| {
+        // Some room, so that the launcher sees that it is too many, ends them and says why.
+        let most = orders.closed.as_ref()?.limits.processes;
+        Pids::of(most.saturating_add(most / 4).saturating_add(16))
+    });
+    let sheet = orders.map(|orders| {
+        orders.pids = pids.as_ref().map(|group| Raw::of(group.path()));
+        Sheet::with(orders)
+    });
+    let sheet = sheet.transpose()?;
     let mark = format!("{}-{}-{}", program.mark, std::process::id(), fastrand::u64(..));
     let mut command = command(program, sheet.as_ref())?;
     command.env(MARK, &mark);
@@ -342,7 +359,7 @@ fn start(
         command.arg(words.as_raw_fd().to_string());
     }
     let child = command.spawn().map_err(|error| cannot(program, &error))?;
-    Ok(Started { child, sheet, mark, _words: waits, _standing: standing })
+    Ok(Started { child, sheet, mark, _words: waits, _standing: standing, _pids: pids })
 }
 
 /// Goes with a program to its end.
@@ -354,7 +371,7 @@ fn followed(
 ) -> Result<Ran, Refused> {
     let start = Instant::now();
     let streams = Streams::of(&mut started.child, program, copy);
-    let how = wait(&mut started.child, program.limit, start, interrupt);
+    let how = wait(&started.child, program.limit, start, interrupt);
     let last = started.finish(how.is_some());
     let output::Said { stdout, stderr, uncopied } = streams.finished();
     let Last { how: own, note, found } = last.of(program)?;
@@ -363,11 +380,11 @@ fn followed(
 }
 
 impl Started {
-    /// Ends whatever of it `lives`; nobody is left when this comes back.
+    /// Ends whatever of it `lives`; all its processes are gone when this returns.
     fn finish(&mut self, lives: bool) -> Finished {
         let report = self.sheet.as_ref().map(|sheet| ended(&self.child, sheet, lives));
         if report.as_ref().is_none_or(|report| report.first.is_none()) {
-            end_all(&self.child, &self.mark);
+            end_all(Pid::from_child(&self.child), &self.mark);
         }
         Finished { report, status: self.child.wait(), was_ended: lives }
     }
@@ -453,9 +470,8 @@ fn ended(child: &Child, sheet: &Sheet, lives: bool) -> Report {
     }
     let report = sheet.report();
     // The first process is gone only when all others are.
-    let first = report.first.and_then(Pid::from_raw);
-    if let Some(handle) = first.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
-        gone_within(&handle, PATIENCE);
+    if let Some(first) = report.first.and_then(Pid::from_raw) {
+        wait_for_end(first);
     }
     report
 }
@@ -468,15 +484,19 @@ fn exit_of(status: std::process::ExitStatus) -> How {
     }
 }
 
-/// `None`: it ended by itself.
-fn wait(child: &mut Child, limit: Duration, start: Instant, interrupt: &Interrupt) -> Option<How> {
-    let handle = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
+/// `None`: it ended by itself. It is not reaped here: until then its number, which is that of its
+/// group, belongs to no other process.
+fn wait(child: &Child, limit: Duration, start: Instant, interrupt: &Interrupt) -> Option<How> {
+    let pid = Pid::from_child(child);
+    let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     loop {
-        match child.try_wait() {
-            Ok(Some(_)) | Err(_) => return None,
-            Ok(None) if start.elapsed() >= limit => return Some(How::TimedOut),
-            Ok(None) if interrupt.is_at_once() => return Some(How::Interrupted),
-            Ok(None) => {}
+        match waitid(WaitId::Pid(pid), look) {
+            Ok(Some(_)) => return None,
+            Err(error) if error != Errno::INTR => return None,
+            _ if start.elapsed() >= limit => return Some(How::TimedOut),
+            _ if interrupt.is_at_once() => return Some(How::Interrupted),
+            _ => {}
         }
         let pause = LOOK.min(limit.saturating_sub(start.elapsed()));
         match &handle {
@@ -487,66 +507,8 @@ fn wait(child: &mut Child, limit: Duration, start: Instant, interrupt: &Interrup
     }
 }
 
-/// Whether a process has ended by then.
-fn gone_within(handle: &OwnedFd, time: Duration) -> bool {
-    let mut look = [PollFd::new(handle, PollFlags::IN)];
-    poll(&mut look, Some(&timespec(time))).is_ok_and(|count| count > 0)
-}
-
 fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() }
-}
-
-/// Ends the group, and what left it: those processes still carry our mark.
-fn end_all(child: &Child, mark: &str) {
-    let group = Pid::from_child(child);
-    let _ = kill_process_group(group, Signal::KILL);
-    let wanted = format!("{MARK}={mark}");
-    // What is forked while we look is found at the next look.
-    for _ in 0..10 {
-        let left = marked(&wanted, child.id());
-        if left.is_empty() {
-            return;
-        }
-        for pid in left {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-    }
-}
-
-/// Ends what programs with such a mark have left behind; how many there were. Only for one who holds
-/// the lock under which they were started.
-pub fn end_left_behind(mark: &str) -> usize {
-    let wanted = format!("{MARK}={mark}-");
-    let mut count = 0;
-    for _ in 0..10 {
-        let left = with_variable(|own| own.starts_with(wanted.as_bytes()), std::process::id());
-        if left.is_empty() {
-            break;
-        }
-        count += left.len();
-        for pid in left {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    count
-}
-
-fn marked(wanted: &str, own: u32) -> Vec<Pid> {
-    with_variable(|own| own == wanted.as_bytes(), own)
-}
-
-fn with_variable(is_wanted: impl Fn(&[u8]) -> bool, own: u32) -> Vec<Pid> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| {
-        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let is_own = u32::try_from(pid).ok() == Some(own);
-        let environment = std::fs::read(entry.path().join("environ")).ok().filter(|_| !is_own)?;
-        let is_marked = environment.split(|byte| *byte == 0).any(&is_wanted);
-        is_marked.then(|| Pid::from_raw(pid)).flatten()
-    });
-    pids.collect()
 }
 
 /// The standard output of a shell command of the user's own, trimmed.
@@ -584,43 +546,60 @@ pub fn output_of(command: &str, limit: Duration, most: usize) -> Result<String, 
 #[cfg(test)]
 mod tests {
     use super::output_of;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
+    /// For what never ends by itself.
     const SHORT: Duration = Duration::from_millis(500);
+    /// Far longer than the rest takes on the busiest machine.
+    const LONG: Duration = Duration::from_secs(120);
+
+    /// Processes that sleep as long as this word says, which is of this very process.
+    fn sleeping(word: &str) -> usize {
+        let survivors = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+            let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&command).replace('\0', " ").contains(word)
+        });
+        survivors.count()
+    }
 
     #[test]
     fn a_command_says_its_word_or_why_not() {
-        assert_eq!(output_of("printf ' sk-1\\n'", SHORT, 100), Ok("sk-1".to_owned()));
-        assert!(output_of("exit 3", SHORT, 100).unwrap_err().contains("failed"));
-        let long = output_of("head -c 1000 /dev/zero | tr '\\0' x", SHORT, 100);
+        assert_eq!(output_of("printf ' sk-1\\n'", LONG, 100), Ok("sk-1".to_owned()));
+        assert!(output_of("exit 3", LONG, 100).unwrap_err().contains("failed"));
+        let long = output_of("head -c 1000 /dev/zero | tr '\\0' x", LONG, 100);
         assert!(long.unwrap_err().contains("longer than 100"));
-        assert!(output_of("printf '\\377'", SHORT, 100).unwrap_err().contains("not text"));
+        assert!(output_of("printf '\\377'", LONG, 100).unwrap_err().contains("not text"));
     }
 
     #[test]
     fn a_command_that_hangs_ends_at_its_limit_with_its_children() {
-        let start = Instant::now();
-        let error = output_of("sleep 61.7 & sleep 61.8", SHORT, 100).unwrap_err();
+        let word = format!("61.{:08}", std::process::id());
+        let error = output_of(&format!("sleep {word} & sleep {word}"), SHORT, 100).unwrap_err();
         assert!(error.contains("longer than 0.5 s"), "{error}");
-        assert!(start.elapsed() < Duration::from_secs(5));
-        let survivors = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-            let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&command).replace('\0', " ").contains("sleep 61.")
-        });
-        assert_eq!(survivors.count(), 0);
+        assert_eq!(sleeping(&word), 0);
     }
 
     #[test]
     fn what_leaves_its_group_does_not_survive() {
-        let start = Instant::now();
-        let command = "setsid sh -c 'setsid sleep 62.7 & sleep 62.8' >/dev/null 2>&1 & echo done";
-        assert_eq!(output_of(command, SHORT, 100), Ok("done".to_owned()));
-        assert!(start.elapsed() < Duration::from_secs(5));
-        let survivors = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-            let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&command).replace('\0', " ").contains("sleep 62.")
-        });
-        assert_eq!(survivors.count(), 0);
+        let word = format!("62.{:08}", std::process::id());
+        let inner = format!("setsid sleep {word} & sleep {word}");
+        let command = format!("setsid sh -c '{inner}' >/dev/null 2>&1 & echo done");
+        assert_eq!(output_of(&command, LONG, 100), Ok("done".to_owned()));
+        assert_eq!(sleeping(&word), 0);
+    }
+
+    #[test]
+    fn output_counts_although_a_process_out_of_reach_holds_the_pipe() {
+        let word = format!("63.{:08}", std::process::id());
+        // Without our mark and in another session it is not found; it names itself, so that we can.
+        let folder = tempfile::tempdir().unwrap();
+        let begun = folder.path().join("begun").display().to_string();
+        let inner = format!("sh -c 'echo $$; : > {begun}; exec sleep {word}'");
+        let command =
+            format!("env -i $(command -v setsid) {inner} & while ! test -e {begun}; do :; done");
+        let said = output_of(&command, LONG, 100).unwrap();
+        let pid = rustix::process::Pid::from_raw(said.parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
 
     #[test]
@@ -636,7 +615,7 @@ mod tests {
             folder: ".".into(),
             environment: [("PATH".into(), std::env::var_os("PATH").unwrap())].into(),
             input: Vec::new(),
-            limit: Duration::from_secs(20),
+            limit: LONG,
             mark: "test".to_owned(),
             most: 10_000,
             copy: None,

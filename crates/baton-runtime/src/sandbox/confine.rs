@@ -242,6 +242,8 @@ pub(super) struct Orders {
     pub(super) folder: Raw,
     pub(super) places: Vec<Place>,
     pub(super) closed: Option<ClosedOrders>,
+    /// The group that bounds its processes.
+    pub(super) pids: Option<Raw>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -280,7 +282,7 @@ impl Orders {
         };
         places.sort_by_key(|place: &Place| place.path().components().count());
         let argv = program.argv.iter().map(Raw::of).collect();
-        Ok(Some((Orders { argv, folder: Raw::of(folder), places, closed }, standing)))
+        Ok(Some((Orders { argv, folder: Raw::of(folder), places, closed, pids: None }, standing)))
     }
 
     /// Whether both ask for the same sandbox, whatever runs in it.

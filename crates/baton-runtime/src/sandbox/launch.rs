@@ -25,7 +25,7 @@ use rustix::thread::{
 
 use super::confine::{ClosedOrders, Feature, Limits, Line, Orders, Place, Raw};
 use super::enter::{Forked, fork, unshare};
-use super::{filter, mounts};
+use super::{filter, mounts, pids};
 
 /// How often the use of processes and memory is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -77,6 +77,8 @@ pub(super) fn launch(mut arguments: impl Iterator<Item = OsString>) -> i32 {
         return LOST;
     }
     let Ok((orders, mut lines)) = orders(parent, sheet) else { return LOST };
+    // Without it there is still the look at how many there are.
+    let _ = orders.pids.as_ref().map(|group| pids::enter(&group.path()));
     let words = words.map(|number| File::open(format!("/proc/{parent}/fd/{number}")));
     let Ok(words) = words.transpose() else { return LOST };
     match enter(&orders).and_then(|()| first(&orders, words, &mut lines)) {

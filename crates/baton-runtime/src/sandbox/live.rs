@@ -13,8 +13,8 @@ use rustix::io::{Errno, ioctl_fionbio, read, writev};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
-    How, Interrupt, LOOK, Last, PATIENCE, Program, Refused, Started, as_allowed, cannot,
-    gone_within, started, timespec,
+    How, Interrupt, LOOK, Last, Program, Refused, Started, as_allowed, cannot, gone_within,
+    started, timespec,
 };
 
 /// Bytes of the standard error that are kept, from its end.
@@ -23,6 +23,8 @@ const STDERR: usize = 8 << 10;
 const SHOWN: usize = 400;
 /// Bytes that are taken at a time.
 const PIECE: usize = 64 << 10;
+/// How long a program that has closed a pipe gets to end by itself.
+const CLOSING: Duration = Duration::from_secs(2);
 /// How long a launcher gets to come to the program.
 const BEGIN: Duration = Duration::from_secs(10);
 
@@ -303,7 +305,7 @@ impl Live {
 
     fn stopped(&mut self, stop: &Stop) -> Fault {
         // Its pipes are closed a moment before it is gone.
-        let is_gone = matches!(stop, Stop::Ended) && gone_within(&self.handle, PATIENCE / 4);
+        let is_gone = matches!(stop, Stop::Ended) && gone_within(&self.handle, CLOSING);
         let finished = self.started.finish(!is_gone);
         // Nobody writes any more, so that this has an end; one that somehow still does gets no more
         // than this.

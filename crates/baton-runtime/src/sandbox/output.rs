@@ -130,9 +130,24 @@ pub(super) type Shared = Option<Arc<Mutex<Copy>>>;
 
 /// The three streams of a program, each served by a thread of its own: none can block another.
 pub(super) struct Streams {
-    stdout: mpsc::Receiver<Kept>,
-    stderr: mpsc::Receiver<Kept>,
+    stdout: Collected,
+    stderr: Collected,
     copy: Shared,
+}
+
+/// One output, as far as it has come.
+struct Collected {
+    kept: Arc<Mutex<Kept>>,
+    /// Disconnected when nothing more can come.
+    end: mpsc::Receiver<()>,
+}
+
+impl Collected {
+    /// A process that could not be ended may still hold the pipe: its output so far counts.
+    fn finished(self, patience: Duration) -> Kept {
+        let _ = self.end.recv_timeout(patience);
+        std::mem::take(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Both outputs, and how much of them the copy on disk lacks.
@@ -163,11 +178,8 @@ impl Streams {
     }
 
     pub(super) fn finished(self) -> Said {
-        // Everybody who could hold the pipes is gone.
         let patience = Duration::from_secs(2);
-        let of =
-            |receiver: mpsc::Receiver<Kept>| receiver.recv_timeout(patience).unwrap_or_default();
-        let (stdout, stderr) = (of(self.stdout), of(self.stderr));
+        let (stdout, stderr) = (self.stdout.finished(patience), self.stderr.finished(patience));
         let uncopied = self.copy.map_or(0, |copy| {
             let mut copy = copy.lock().unwrap_or_else(PoisonError::into_inner);
             copy.finish();
@@ -177,28 +189,28 @@ impl Streams {
     }
 }
 
-fn collected(
-    from: Option<impl Read + Send + 'static>,
-    most: usize,
-    copy: Shared,
-) -> mpsc::Receiver<Kept> {
-    let (sender, receiver) = mpsc::channel();
+fn collected(from: Option<impl Read + Send + 'static>, most: usize, copy: Shared) -> Collected {
+    let (alive, end) = mpsc::channel();
+    let kept = Arc::new(Mutex::new(Kept::default()));
+    let collected = Collected { kept: Arc::clone(&kept), end };
     std::thread::spawn(move || {
-        let mut kept = Kept::default();
+        let _alive = alive;
         let mut buffer = [0; 16 << 10];
-        if let Some(mut from) = from {
-            while let Ok(count) = from.read(&mut buffer) {
-                if count == 0 {
-                    break;
+        let Some(mut from) = from else { return };
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => {
+                    let bytes = &buffer[..count];
+                    kept.lock().unwrap_or_else(PoisonError::into_inner).add(bytes, most);
+                    if let Some(copy) = &copy {
+                        copy.lock().unwrap_or_else(PoisonError::into_inner).add(bytes);
+                    }
                 }
-                kept.add(&buffer[..count], most);
-                if let Some(copy) = &copy {
-                    copy.lock().unwrap_or_else(PoisonError::into_inner).add(&buffer[..count]);
-                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
             }
         }
-        // Nobody listens any more when the program's end was not waited for.
-        let _ = sender.send(kept);
     });
-    receiver
+    collected
 }

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::confine::{Orders, Raw};
 use super::output::Streams;
-use super::{Interrupt, Program, Ran, Refused, Started, ended, followed, start};
+use super::{Interrupt, Program, Ran, Refused, Started, followed, start};
 
 /// See above. One that is let go ends with all that it has.
 #[derive(Debug)]
@@ -29,13 +29,13 @@ impl Spare {
     /// is started afresh says why.
     pub fn of(program: &Program) -> Option<Spare> {
         let mounts = File::open("/proc/self/mountinfo").ok()?;
-        let (orders, standing) = Orders::of(program).ok()??;
+        let (mut orders, standing) = Orders::of(program).ok()??;
         // An open one sees what is mounted later, and there is no telling whose a mount is.
         orders.closed.as_ref()?;
         let (read, words) = io::pipe().ok()?;
         // A command may be longer than a pipe; who would read it may be dead.
         rustix::io::ioctl_fionbio(&words, true).ok()?;
-        let started = start(program, Some(&orders), standing, Some(read)).ok()?;
+        let started = start(program, Some(&mut orders), standing, Some(read)).ok()?;
         let program = program.clone();
         Some(Spare { started: Some(started), words, program, orders, mounts })
     }
@@ -67,10 +67,7 @@ impl Spare {
 impl Drop for Spare {
     fn drop(&mut self) {
         if let Some(mut started) = self.started.take() {
-            if let Some(sheet) = &started.sheet {
-                ended(&started.child, sheet, true);
-            }
-            let _ = started.child.wait();
+            started.finish(true);
         }
     }
 }

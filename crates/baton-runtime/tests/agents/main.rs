@@ -252,7 +252,7 @@ fn a_program_that_hangs_is_ended_with_all_it_started() {
             continue;
         };
         assert!(matches!(outcome.result, StageResult::TimedOut(_)), "{program}: {outcome:?}");
-        assert!(start.elapsed() < Duration::from_secs(12), "{program}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(90), "{program}: {:?}", start.elapsed());
         // Whatever it started had our folder for its home.
         let home = home.path().to_str().unwrap().to_owned();
         let left = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {

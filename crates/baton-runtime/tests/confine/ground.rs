@@ -6,11 +6,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_runtime::load::Environment;
 use baton_runtime::sandbox::{self, Closed, Confine, How, Interrupt, Program, Ran, Spare};
 use tempfile::TempDir;
+
+/// Far longer than anything here takes on the busiest machine: only what never ends takes longer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Ground {
     pub(crate) folder: TempDir,
@@ -69,7 +72,7 @@ impl Ground {
             folder: self.path("project"),
             environment,
             input: Vec::new(),
-            limit: Duration::from_secs(60),
+            limit: PATIENCE,
             mark: "confine".to_owned(),
             most: 1 << 20,
             copy: None,
@@ -134,6 +137,21 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
         found.insert(path, format!("{mode:o} {holds}"));
     }
     found
+}
+
+/// A time to sleep by which the processes of this very test are found, whatever else runs on this
+/// machine.
+pub(crate) fn word(seconds: &str) -> String {
+    format!("{seconds}.{:08}", std::process::id())
+}
+
+/// Comes back as soon as this holds.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Processes whose command line holds this word.

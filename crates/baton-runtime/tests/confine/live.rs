@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use baton_runtime::sandbox::{Confine, Fault, How, Interrupt, Live, Program};
 
-use crate::ground::{Ground, alive};
+use crate::ground::{Ground, PATIENCE, alive, until, word};
 use crate::usage::peak;
 
+/// For what never comes.
 const LIMIT: Duration = Duration::from_millis(700);
-const LONG: Duration = Duration::from_secs(20);
-const GRACE: Duration = Duration::from_secs(2);
 const MOST: usize = 1 << 20;
 
 /// The program itself: says what it was asked.
@@ -36,7 +35,7 @@ fn shell(ground: &Ground, script: &str, confine: Confine) -> Live {
 }
 
 fn ask(live: &mut Live, line: &[u8]) -> Result<Vec<u8>, Fault> {
-    live.ask(line, LONG, MOST, &Interrupt::default())
+    live.ask(line, PATIENCE, MOST, &Interrupt::default())
 }
 
 fn modes(ground: &Ground) -> [(&'static str, Confine); 3] {
@@ -85,7 +84,7 @@ pub(crate) fn faults() {
             ended(How::Signal(11), "why\n"),
         ),
         ("ends at once", "echo no >&2; exit 4", ended(How::Exit(4), "no\n")),
-        ("speaks first", "echo ready; sleep 0.3; read a; echo $a; sleep N", more.clone()),
+        ("speaks first", "echo ready; : > spoken; read a; echo $a; sleep N", more.clone()),
         ("answers two lines", "while read a; do printf '1\\n2\\n'; done", more.clone()),
         ("answers a line and a half", "while read a; do printf '1\\n2'; done", more),
         ("answers more than is allowed", "read a; printf 12345; sleep N", Fault::TooLong),
@@ -98,18 +97,17 @@ pub(crate) fn faults() {
     ];
     for (index, (name, script, expected)) in cases.iter().enumerate() {
         for (mode, confine) in modes(&ground) {
-            let word = format!("7441.{index}1");
+            let (word, spoken) = (word(&format!("7441{index}")), ground.path("project/spoken"));
             let mut live = shell(&ground, &script.replace('N', &word), confine);
             if *name == "speaks first" {
-                std::thread::sleep(Duration::from_millis(150));
+                until("it does not speak", || std::fs::remove_file(&spoken).is_ok());
             }
+            let limit = if *expected == Fault::TimedOut { LIMIT } else { PATIENCE };
             let start = Instant::now();
-            let mut first = live.ask(b"question", LIMIT, 4, &Interrupt::default());
+            let mut first = live.ask(b"question", limit, 4, &Interrupt::default());
             if first.as_deref() == Ok(b"1") {
-                std::thread::sleep(Duration::from_millis(50));
-                first = live.ask(b"question", LIMIT, 4, &Interrupt::default());
+                first = live.ask(b"question", limit, 4, &Interrupt::default());
             }
-            let took = start.elapsed();
             let fault = first.unwrap_err();
             let is_closed = mode == "off" && name.contains("closes its input");
             if is_closed && fault != Fault::TimedOut {
@@ -117,7 +115,7 @@ pub(crate) fn faults() {
             } else {
                 assert_eq!(fault, *expected, "{name}, {mode}");
             }
-            assert!(took < LIMIT + GRACE, "{name}, {mode}: {took:?}");
+            assert!(start.elapsed() < PATIENCE, "{name}, {mode}");
             assert_eq!(alive(&word), [""; 0], "{name}, {mode}");
         }
     }
@@ -128,17 +126,17 @@ pub(crate) fn faults() {
 }
 
 fn interrupted(ground: &Ground) {
-    let mut live = shell(ground, "sleep 7442.1", ground.confine());
+    let word = word("7442");
+    let mut live = shell(ground, &format!("sleep {word}"), ground.confine());
     let interrupt = Interrupt::default();
     let other = interrupt.clone();
     let thread = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
         other.at_once();
     });
-    let start = Instant::now();
-    assert_eq!(live.ask(b"x", LONG, MOST, &interrupt), Err(Fault::Interrupted));
+    assert_eq!(live.ask(b"x", PATIENCE, MOST, &interrupt), Err(Fault::Interrupted));
     thread.join().unwrap();
-    assert!(start.elapsed() < Duration::from_secs(5) && alive("7442.1").is_empty());
+    assert_eq!(alive(&word), [""; 0]);
 }
 
 pub(crate) fn no_process_survives() {
@@ -155,18 +153,15 @@ pub(crate) fn no_process_survives() {
         let ground = Ground::new();
         for (mode, confine) in [("closed", ground.confine()), ("open", ground.open())] {
             for way in ["end", "drop", "fault"] {
-                let word = format!("7443.{index}1");
+                let word = word(&format!("7443{index}"));
                 let script = script.replace('N', &word).replace("PROBE", exe.to_str().unwrap());
                 let mut live = shell(&ground, &script, confine.clone());
                 assert_eq!(ask(&mut live, b"hello"), Ok(b"hello".to_vec()), "{name}, {mode}");
-                let start = Instant::now();
                 match way {
                     "end" => live.end(),
                     "drop" => drop(live),
                     _ => drop(live.ask(b"x", LIMIT, MOST, &Interrupt::default()).unwrap_err()),
                 }
-                let took = start.elapsed();
-                assert!(took < LIMIT + GRACE, "{name}, {mode}, {way}: {took:?}");
                 assert_eq!(alive(&word), [""; 0], "{name}, {mode}, {way}");
             }
         }
@@ -181,27 +176,28 @@ pub(crate) fn bounded() {
         let (before, start) = (peak(), Instant::now());
         let fault = live.ask(line, limit, MOST, &Interrupt::default()).unwrap_err();
         let (took, grown) = (start.elapsed(), peak().saturating_sub(before) >> 20);
-        assert!(took < limit + GRACE, "{name}: {took:?}");
+        assert!(took < limit + PATIENCE, "{name}: {took:?}");
         assert!(grown < 20, "{name}: we grew by {grown} MiB");
         let shown: String = fault.to_string().chars().take(60).collect();
         println!("  {name}: {shown} after {:.1} s, we grew by {grown} MiB", took.as_secs_f64());
         fault
     };
     let gigabyte = "head -c 1000000000 /dev/zero | tr '\\0' x";
-    let flood = format!("read a; {gigabyte}; sleep 7444.1");
-    assert_eq!(measured("a gigabyte without a line break", &flood, b"", LONG), Fault::TooLong);
+    let word = word("7444");
+    let flood = format!("read a; {gigabyte}; sleep {word}");
+    assert_eq!(measured("a gigabyte without a line break", &flood, b"", PATIENCE), Fault::TooLong);
     let errors = format!("read a; {gigabyte} >&2; echo last >&2; exit 5");
-    let fault = measured("a gigabyte of errors", &errors, b"", Duration::from_secs(60));
+    let fault = measured("a gigabyte of errors", &errors, b"", PATIENCE);
     let Fault::Ended { how: How::Exit(5), stderr } = fault else { panic!("{fault:?}") };
     assert!(stderr.len() == 8 << 10 && stderr.ends_with("xlast\n"));
     assert!(Fault::Ended { how: How::Exit(5), stderr }.to_string().len() < 500);
     let ten = vec![b'x'; 10_000_000];
-    let fault = measured("does not read", "sleep 7444.2", &ten, LIMIT);
+    let fault = measured("does not read", &format!("sleep {word}"), &ten, LIMIT);
     assert_eq!(fault, Fault::TimedOut);
-    let early = "head -c 10 >/dev/null; echo early; sleep 7444.3";
-    let fault = measured("answers before it has read", early, &ten, LIMIT);
+    let early = format!("head -c 10 >/dev/null; echo early; sleep {word}");
+    let fault = measured("answers before it has read", &early, &ten, PATIENCE);
     assert!(fault.to_string().contains("before it had read"), "{fault}");
-    assert_eq!(alive("7444."), [""; 0]);
+    assert_eq!(alive(&word), [""; 0]);
 }
 
 pub(crate) fn confined() {
@@ -232,7 +228,7 @@ pub(crate) fn confined() {
     assert!(why.starts_with("no sandbox"), "{why}");
 }
 
-/// Prints what a question costs; asserts only that it is no scandal.
+/// Prints what a question costs.
 pub(crate) fn cost() {
     let ground = Ground::new();
     let start = Instant::now();
@@ -240,13 +236,12 @@ pub(crate) fn cost() {
     let begin = start.elapsed();
     for length in [100, 10_000] {
         let line = vec![b'x'; length];
-        let (start, count) = (Instant::now(), 10_000);
+        let (start, count) = (Instant::now(), 2_000);
         for _ in 0..count {
             assert_eq!(ask(&mut live, &line).unwrap().len(), length);
         }
         let each = start.elapsed().as_secs_f64() * 1e6 / f64::from(count);
         println!("  {length} bytes and back: {each:.1} µs, the other's part of it included");
-        assert!(each < 5_000.0);
     }
     println!("  a start: {:.1} ms", begin.as_secs_f64() * 1e3);
 }

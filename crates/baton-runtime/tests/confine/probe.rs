@@ -16,7 +16,9 @@ pub(crate) fn probe(words: &[String]) -> i32 {
         "attack" => return crate::attack::attack(Path::new(word(1)), Path::new(word(2))),
         "daemon" => return daemon(),
         "bomb" => return bomb(),
+        "threads" => return threads(word(1).parse().unwrap()),
         "hog" => return hog(word(1).parse().unwrap()),
+        "hold" => return hold(word(1), word(2).parse().unwrap()),
         "hogs" => return hogs(word(1).parse().unwrap(), word(2).parse().unwrap()),
         _ => {}
     }
@@ -59,7 +61,7 @@ fn udp_answer(
     bytes: &[u8],
 ) -> io::Result<()> {
     let socket = socket?;
-    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+    socket.set_read_timeout(Some(crate::ground::PATIENCE / 4))?;
     socket.send_to(bytes, (to.0.into(), to.1.parse().unwrap()))?;
     socket.recv(&mut [0; 64]).map(drop)
 }
@@ -287,6 +289,27 @@ fn bomb() -> i32 {
     i32::from(refused)
 }
 
+/// Holds a lock and so much memory that the kernel takes a while to end it; says when it does.
+fn hold(lock: &str, mebibytes: usize) -> i32 {
+    let file = fs::File::create(lock).unwrap();
+    file.lock().unwrap();
+    let all = vec![7_u8; mebibytes << 20];
+    fs::write(format!("{lock}.held"), [all[all.len() - 1]]).unwrap();
+    std::thread::sleep(crate::ground::PATIENCE);
+    0
+}
+
+/// Threads are no processes, but fill the same table.
+fn threads(count: usize) -> i32 {
+    for _ in 0..count {
+        let new = std::thread::Builder::new().stack_size(16 << 10);
+        if new.spawn(|| std::thread::sleep(crate::ground::PATIENCE)).is_err() {
+            return 1;
+        }
+    }
+    0
+}
+
 fn hog(mebibytes: usize) -> i32 {
     let mut all: Vec<Vec<u8>> = Vec::new();
     for _ in 0..mebibytes {
@@ -297,7 +320,7 @@ fn hog(mebibytes: usize) -> i32 {
         piece.resize(1 << 20, 7);
         all.push(piece);
     }
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(crate::ground::PATIENCE / 2);
     i32::from(all.len() < mebibytes)
 }
 
@@ -309,6 +332,6 @@ fn hogs(mebibytes: usize, count: usize) -> i32 {
         }
     }
     // Nobody was stopped if it comes to this.
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(crate::ground::PATIENCE / 2);
     0
 }

@@ -1,13 +1,15 @@
 //! Programs that do not want to end.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use baton_runtime::sandbox::{self, Confine, How, Interrupt};
+use baton_runtime::sandbox::{self, Confine, Fault, How, Interrupt, Live};
 
-use crate::ground::{Ground, alive, run, spare_for};
+use crate::ground::{Ground, PATIENCE, alive, run, spare_for, until, word};
 
+/// For what never ends by itself.
 const LIMIT: Duration = Duration::from_millis(700);
 
 /// In each, `N` is a time to sleep by which its processes are found.
@@ -40,22 +42,22 @@ pub(crate) fn no_process_survives() {
     for (index, (name, script)) in CASES.iter().enumerate() {
         for (mode, mark) in [("closed", "7331"), ("open", "7332")] {
             let ground = Ground::new();
-            let word = format!("{mark}.{index}1");
+            let word = word(&format!("{mark}{index:02}"));
             let own = std::env::current_exe().unwrap();
             let script = script.replace('N', &word).replace("PROBE", own.to_str().unwrap());
-            let confine = if mode == "closed" { ground.confine() } else { ground.open() };
-            let mut program = ground.program(&["sh", "-c", &script], confine);
-            program.limit = LIMIT;
+            let mut program = ground.program(&["sh", "-c", &script], confine(mode, &ground));
+            let ends = script.ends_with("echo done");
+            program.limit = if ends { PATIENCE } else { LIMIT };
             let start = Instant::now();
             let ran = run(&program);
             let took = start.elapsed();
-            assert!(took < LIMIT + Duration::from_secs(2), "{name}, {mode}: {took:?}");
+            assert!(took < PATIENCE, "{name}, {mode}: {took:?}");
             let left = alive(&word);
             assert!(left.is_empty(), "{name}, {mode}: {left:?}");
-            if script.ends_with("echo done") {
+            if ends {
+                // One that waited for the background would be ended at its limit.
                 assert_eq!(ran.how, How::Exit(0), "{name}, {mode}: {}", ran.stderr.text());
                 assert_eq!(ran.stdout.text(), "done\n", "{name}, {mode}");
-                assert!(took < LIMIT, "{name}, {mode}: it waited for the background");
             } else if *name != "kills all it can" {
                 assert_eq!(ran.how, How::TimedOut, "{name}, {mode}: {}", ran.stderr.text());
             }
@@ -64,31 +66,107 @@ pub(crate) fn no_process_survives() {
     }
     // The control: without a namespace one of them does survive, and is found by this very look.
     let ground = Ground::new();
-    let script = "env -i $(command -v setsid) sleep 7333.1 >/dev/null 2>&1 & sleep 0.2; echo done";
-    let mut program = ground.program(&["sh", "-c", script], Confine::Off);
-    program.limit = LIMIT;
-    run(&program);
-    let left = alive("sleep 7333.1");
+    let word = word("7333");
+    let inner = format!("sh -c ': > begun; exec sleep {word}'");
+    let script = format!(
+        "env -i $(command -v setsid) {inner} >/dev/null 2>&1 & \
+         while ! test -e begun; do sleep 0.01; done; echo done"
+    );
+    run(&ground.program(&["sh", "-c", &script], Confine::Off));
+    let left = alive(&word);
     assert_eq!(left.len(), 1, "{left:?}");
     let pid = left[0].split(' ').next().unwrap();
     assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success());
+    until("the control does not end", || alive(&word).is_empty());
     println!("  {count} ways not to end, nobody left");
+}
+
+/// Processes that hold a lock until they are gone, in the background of a program that ends.
+const HOLDERS: [(&str, &str); 3] = [
+    ("in the group", "HOLD & WAIT"),
+    ("in a session of its own", "setsid HOLD & WAIT"),
+    ("below another", "setsid sh -c 'HOLD; :' & WAIT"),
+];
+
+fn holder(script: &str, lock: &Path) -> String {
+    let own = std::env::current_exe().unwrap();
+    let lock = lock.display();
+    let hold = format!("{} probe hold {lock} 200 >/dev/null 2>&1 </dev/null", own.display());
+    let wait = format!("while ! test -s {lock}.held; do sleep 0.01; done");
+    script.replace("HOLD", &hold).replace("WAIT", &wait)
+}
+
+/// Whether a process still holds it.
+fn is_held(lock: &Path) -> bool {
+    fs::File::open(lock).unwrap().try_lock().is_err()
+}
+
+/// A process that was told to end still has its files, until the kernel has ended it.
+pub(crate) fn gone_before_the_return() {
+    for (name, script) in HOLDERS {
+        for mode in ["closed", "open", "off"] {
+            let ground = Ground::new();
+            let lock = ground.path("project/lock");
+            let confine = confine(mode, &ground);
+            let program = ground.program(&["sh", "-c", &holder(script, &lock)], confine.clone());
+            assert_eq!(run(&program).how, How::Exit(0), "{name}, {mode}");
+            assert!(!is_held(&lock), "{name}, {mode}: it is still there after the call");
+            fs::remove_file(ground.path("project/lock.held")).unwrap();
+            let line = format!("read a; {}; echo $a; sleep 600", holder(script, &lock));
+            let live = &mut Live::start(&ground.program(&["sh", "-c", &line], confine)).unwrap();
+            let mut ask = |limit| live.ask(b"x", limit, 8, &Interrupt::default());
+            assert_eq!(ask(PATIENCE), Ok(b"x".to_vec()), "{name}, {mode}");
+            assert!(is_held(&lock), "{name}, {mode}: the control");
+            assert_eq!(ask(LIMIT), Err(Fault::TimedOut), "{name}, {mode}");
+            assert!(!is_held(&lock), "{name}, {mode}: it is still there after the question");
+        }
+    }
+}
+
+/// What a killed Baton without a sandbox has left is gone when the next one starts.
+pub(crate) fn left_behind() {
+    for (name, script) in HOLDERS {
+        let (ground, mark) = (Ground::new(), word("confine"));
+        let lock = ground.path("project/lock");
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["child", "off", &format!("{}; sleep 600", holder(script, &lock)), &mark])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("it does not begin", || ground.path("project/lock.held").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_held(&lock), "{name}: the control");
+        let count = sandbox::end_left_behind(&mark);
+        assert!(!is_held(&lock), "{name}: it is still there");
+        // The shell and what it waits with, the holder, and the shell above it in the last case.
+        assert!((2..=4).contains(&count), "{name}: {count} counted");
+        assert_eq!(sandbox::end_left_behind(&mark), 0, "{name}");
+    }
+}
+
+fn confine(mode: &str, ground: &Ground) -> Confine {
+    match mode {
+        "closed" => ground.confine(),
+        "off" => Confine::Off,
+        _ => ground.open(),
+    }
 }
 
 /// Runs a program until it is killed.
 pub(crate) fn child(words: &[String]) {
     let ground = Ground::new();
-    let confine = if words[0] == "closed" { ground.confine() } else { ground.open() };
-    let program = ground.program(&["sh", "-c", &words[1]], confine);
+    let mut program = ground.program(&["sh", "-c", &words[1]], confine(&words[0], &ground));
+    program.mark = words.get(2).cloned().unwrap_or(program.mark);
     if words[0] == "spare" {
         let _unused = spare_for(&ground.program(&["sh"], ground.confine()));
-        std::thread::sleep(Duration::from_secs(60));
+        std::thread::sleep(PATIENCE);
     }
     let _ = sandbox::run(&program, &Interrupt::default());
 }
 
 pub(crate) fn killed_with_baton() {
-    for (mode, word) in [("closed", "7334.1"), ("open", "7334.2")] {
+    for (mode, word) in [("closed", word("73341")), ("open", word("73342"))] {
         let script = format!("env -i $(command -v setsid) sleep {word} & sleep {word}");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["child", mode, &script])
@@ -98,39 +176,27 @@ pub(crate) fn killed_with_baton() {
         let wanted = format!("sleep {word}");
         let is_sleep = |line: &String| line.split_once(' ').unwrap().1.starts_with(&wanted);
         let sleeping = || alive(&wanted).iter().filter(|line| is_sleep(line)).count();
-        let wait = |what: &str, done: &dyn Fn() -> bool| {
-            let start = Instant::now();
-            while !done() {
-                assert!(
-                    start.elapsed() < Duration::from_secs(10),
-                    "{mode}: {what}: {:?}",
-                    alive(word)
-                );
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        };
-        wait("it did not begin", &|| sleeping() == 2);
+        until(&format!("{mode}: it did not begin"), || sleeping() == 2);
         child.kill().unwrap();
         child.wait().unwrap();
-        wait("it lives on", &|| alive(word).is_empty());
+        until(&format!("{mode}: it lives on"), || alive(&word).is_empty());
     }
 }
 
 pub(crate) fn interrupted() {
     let ground = Ground::new();
-    let program = ground.program(&["sh", "-c", "touch begun; sleep 7335.1"], ground.confine());
+    let word = word("7335");
+    let line = format!("touch begun; sleep {word}");
+    let program = ground.program(&["sh", "-c", &line], ground.confine());
     let interrupt = Interrupt::default();
     let other = interrupt.clone();
     let begun = ground.path("project/begun");
     let thread = std::thread::spawn(move || {
-        while !fs::exists(&begun).unwrap() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("it did not begin", || fs::exists(&begun).unwrap());
         other.at_once();
     });
-    let start = Instant::now();
     let ran = sandbox::run(&program, &interrupt).unwrap();
     thread.join().unwrap();
     assert_eq!(ran.how, How::Interrupted);
-    assert!(start.elapsed() < Duration::from_secs(5) && alive("7335.1").is_empty());
+    assert_eq!(alive(&word), [""; 0]);
 }

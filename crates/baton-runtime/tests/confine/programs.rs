@@ -65,7 +65,6 @@ pub(crate) fn ordinary() {
         let folder = std::path::Path::new(&home).join(folder);
         program.environment.entry(name.into()).or_insert(folder.into());
     }
-    program.limit = Duration::from_secs(120);
     // Whoever built this test has one; whoever runs it may be somebody else.
     let outside = baton_runtime::sandbox::Program { confine: Confine::Off, ..program.clone() };
     let outside =
@@ -78,7 +77,7 @@ pub(crate) fn ordinary() {
     }
 }
 
-/// Prints what a start costs; asserts only that it is no scandal.
+/// Prints what a start costs.
 pub(crate) fn cost() {
     let ground = Ground::new();
     for name in [".baton", ".git/hooks", ".git/info", ".git/modules", ".git/worktrees"] {
@@ -115,5 +114,4 @@ pub(crate) fn cost() {
     println!(
         "  `true`: {off:.1} ms as it is, {open:.1} ms open, {closed:.1} ms closed, {spare:.1} ms in a spare"
     );
-    assert!(closed - off < 50.0);
 }

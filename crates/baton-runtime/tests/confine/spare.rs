@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use baton_runtime::sandbox::{self, Confine, How, Interrupt, Program, Spare};
 
 use crate::files::prepared;
-use crate::ground::{Ground, alive, run, spare_for, tree};
+use crate::ground::{Ground, alive, run, spare_for, tree, until};
 
 /// The launchers that a process of ours started and that are still there.
 fn launchers(starter: u32) -> Vec<String> {
@@ -17,11 +16,7 @@ fn launchers(starter: u32) -> Vec<String> {
 /// Comes back when the last process of the only spare is there, which is started when all else is
 /// done.
 fn until_made(starter: u32) {
-    let start = Instant::now();
-    while launchers(starter).len() < 3 {
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", launchers(starter));
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    until("it is not made", || launchers(starter).len() >= 3);
 }
 
 fn made(program: &Program) -> Spare {
@@ -191,11 +186,7 @@ pub(crate) fn unused() {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| made(&program));
         let _spare = thread.join().unwrap();
-        let start = Instant::now();
-        while launchers(std::process::id()).iter().any(|line| !line.trim().is_empty()) {
-            assert!(start.elapsed() < Duration::from_secs(5));
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("it outlives its thread", || launchers(std::process::id()).is_empty());
     });
     // Baton is killed.
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -206,11 +197,7 @@ pub(crate) fn unused() {
     until_made(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
-    let start = Instant::now();
-    while !launchers(child.id()).is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", launchers(child.id()));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("it outlives Baton", || launchers(child.id()).is_empty());
 }
 
 /// The same open files, variables, limits and processes, whether it was made before or not.
