@@ -122,7 +122,7 @@ fn a_question_parks_the_run_until_it_is_answered() {
     assert!(said.contains("question 3 is not open; question "), "{said}");
     place.expect(&["answer", "b", "--comment", "按 B 来", "--executor", "script"], 0);
     assert!(
-        place.history().contains("user_choice: b\nuser_comment: 按 B 来"),
+        place.history().contains("- user_choice: b\n- user_comment: 按 B 来"),
         "{}",
         place.history()
     );

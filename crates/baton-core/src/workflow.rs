@@ -1027,7 +1027,12 @@ impl State {
     }
 
     fn resumed_work_with(&mut self, rules: &Rules<'_>) -> Phase {
-        let carried = self.current.check.take();
+        // Its plan change is in the entry of the iteration before.
+        let carried = self.current.check.take().map(|decided| Decided {
+            plan_summary: String::new(),
+            plan_changes: 0,
+            ..decided
+        });
         let next = carried.as_ref().and_then(|decided| self.next_of(true, decided, rules));
         match next {
             Some(next @ (Next::Agent(_) | Next::User(_))) => {
