@@ -131,6 +131,46 @@ fn a_question_parks_the_run_until_it_is_answered() {
     assert!(place.expect(&["answer", "b", "--executor", "script"], 2).contains("is finished"));
 }
 
+/// MAIN asks in this iteration.
+fn asks(place: &Place, stage: &str) {
+    place.play(stage, r#"{"next_agent":"USER","reason":"which?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":"b"}}"#);
+}
+
+#[test]
+fn progress_lines_have_the_number_of_their_iteration_after_a_resume() {
+    // FINISH_CHECK asks in iteration 3; the question is iteration 4's, as in the history.
+    let place = tdd();
+    asks(&place, "3-FINISH_CHECK");
+    let said = place.expect(&RUN, 10);
+    assert!(said.contains("[4] MAIN asks you: Which way?"), "{said}");
+    place.play("5-MAIN", "nonsense");
+    let said = place.expect(&["answer", "b", "--executor", "script"], 3);
+    assert!(said.contains("[4] answered: b"), "{said}");
+    assert!(place.history().contains("## User Decision (Iteration 4)"), "{}", place.history());
+    place.play("5-MAIN", &decision("FINISH", "null"));
+    place.play("5-FINISH_REVIEW", &report(5, "PASS", "none"));
+    place.play("5-FINISH_CHECK", &decision("FINISH", "null"));
+    let said = place.expect(&RESUME, 0);
+    assert!(said.contains("[5] MAIN → FINISH: M1-T1 is next"), "{said}");
+    assert!(!said.contains("[1]"), "{said}");
+    // As the log has them.
+    let log = place.expect(&["log"], 0);
+    for line in ["[4] MAIN asks you: Which way?", "[4] answered: b", "[5] MAIN → FINISH"] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    // A decision that is judged only after the process that got it is gone.
+    let place = tdd();
+    place.write("play/2-REVIEW.sh", "touch ../reached; sleep 30\n");
+    let mut child = begin_with(&place, &RUN);
+    wait_for("the agent", || place.path("reached").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_file(place.path("play/2-REVIEW.sh")).unwrap();
+    let said = place.expect(&RESUME, 0);
+    assert!(said.contains("[2] REVIEW was interrupted"), "{said}");
+    assert!(said.contains("[2] REVIEW: PASS"), "{said}");
+}
+
 #[test]
 fn a_broken_protocol_stops_with_exit_3_and_resume_goes_on_once_it_is_mended() {
     let place = tdd();

@@ -2,10 +2,10 @@
 //! events and the state they fold to. Comes out: text; nothing is decided here.
 
 use crate::decision::{self, Moment, Next};
-use crate::event::{Decided, Event, Record, ReportFacts, StageResult};
-use crate::id::AgentName;
+use crate::event::{Asker, Decided, Event, Record, ReportFacts, StageResult};
+use crate::id::{AgentName, MAIN};
 use crate::text;
-use crate::workflow::{State, Totals};
+use crate::workflow::{Phase, State, Totals};
 
 /// Tells a run line by line.
 #[derive(Debug, Default)]
@@ -14,12 +14,23 @@ pub struct Teller {
     iteration: u32,
     /// What the last stage said: a decision does not say it again.
     said: String,
+    /// The open question is about the iteration before: code asks between two of them.
+    is_between: bool,
 }
 
 impl Teller {
     /// `agents` are the pack's.
     pub fn new(agents: Vec<AgentName>) -> Teller {
-        Teller { agents, iteration: 1, said: String::new() }
+        Teller { agents, iteration: 1, said: String::new(), is_between: false }
+    }
+
+    /// Continues with a run whose earlier events were not seen here.
+    pub fn resume(&mut self, state: &State) {
+        self.iteration = state.iteration.0;
+        self.is_between = matches!(state.phase, Phase::Waiting { by: Asker::Escalation, .. });
+        if let Phase::JudgeDecision { answer, .. } = &state.phase {
+            self.said.clone_from(answer);
+        }
     }
 
     pub fn iteration(&self) -> u32 {
@@ -36,20 +47,32 @@ impl Teller {
                     self.said.clone_from(answer);
                 }
             }
+            Event::Asked { by, .. } => self.is_between = *by == Asker::Escalation,
             _ => {}
         }
-        line(record, self)
+        let line = line(record, self);
+        match &record.event {
+            Event::IterationEnded { .. } => self.iteration = self.iteration.saturating_add(1),
+            Event::Answered { .. } => self.is_between = false,
+            _ => {}
+        }
+        line
     }
 }
 
 fn line(record: &Record, teller: &Teller) -> Option<String> {
-    let iteration = teller.iteration;
+    let iteration = match record.event {
+        Event::Asked { .. } | Event::Answered { .. } if teller.is_between => {
+            teller.iteration.saturating_sub(1)
+        }
+        _ => teller.iteration,
+    };
     let at = |text: String| Some(format!("[{iteration}] {text}"));
     match &record.event {
         Event::RunStarted(start) => {
             Some(format!("{}: {}", start.run.as_str(), text::shown(start.task.trim(), 160)))
         }
-        Event::Resumed { .. } => Some("goes on from its journal".to_owned()),
+        Event::Resumed { .. } => Some("resumed".to_owned()),
         Event::StageStarted(_) | Event::GateStarted { .. } => None,
         Event::StageEnded(ended) => match &ended.result {
             StageResult::Answer(_) => None,
@@ -68,7 +91,7 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             let how = if *restored {
                 "the project is back to what it was before it"
             } else {
-                "it begins again"
+                "it starts over"
             };
             at(format!("{} was interrupted; {how}", stage.name))
         }
@@ -95,8 +118,9 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             let how = if end.success { "repaired" } else { "not repaired" };
             at(format!("sub-loop ends after {}: {how}", end.iterations))
         }
-        Event::Asked { question, .. } => {
-            at(format!("asks a person: {}", text::shown(&question.title, 160)))
+        Event::Asked { question, by } => {
+            let who = if *by == Asker::Main { MAIN } else { "Baton" };
+            at(format!("{who} asks you: {}", text::shown(&question.title, 160)))
         }
         Event::Answered { option_id, .. } => {
             at(format!("answered: {}", text::shown(option_id, 60)))
@@ -105,7 +129,7 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         Event::Adopted { files } => {
             at(format!("changed by a person and adopted: {}", text::shown(&files.join(", "), 200)))
         }
-        Event::Abandoned => Some("given up by a person".to_owned()),
+        Event::Abandoned => Some("abandoned".to_owned()),
         Event::Stopped { why } => Some(format!("stopped: {}", text::shown(why.why(), 300))),
         Event::Finished { .. } => Some("finished".to_owned()),
     }
