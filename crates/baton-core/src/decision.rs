@@ -60,6 +60,21 @@ pub struct Question {
     pub recommended_option_id: Option<String>,
 }
 
+impl Question {
+    /// The option that a person means: by its id, or by its number, from 1.
+    pub fn choice(&self, word: &str) -> Option<&Choice> {
+        let by_id = self.options.iter().find(|option| option.option_id == word);
+        by_id.or_else(|| {
+            let number = word.parse::<usize>().ok()?;
+            self.options.get(number.checked_sub(1)?)
+        })
+    }
+
+    pub fn is_recommended(&self, option: &Choice) -> bool {
+        self.recommended_option_id.as_ref() == Some(&option.option_id)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {

@@ -1,9 +1,11 @@
 //! What people see of a run: a line for each event, and the figures with their alarms. Goes in:
 //! events and the state they fold to. Comes out: text; nothing is decided here.
 
-use crate::decision::{self, Moment, Next};
+use serde::Serialize;
+
+use crate::decision::{self, Moment, Next, Question};
 use crate::event::{Asker, Decided, Event, Record, ReportFacts, StageResult};
-use crate::id::{AgentName, MAIN};
+use crate::id::{AgentName, FINISH_CHECK, MAIN};
 use crate::text;
 use crate::workflow::{Phase, State, Totals};
 
@@ -254,12 +256,13 @@ pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Ala
         false,
         format!("the sub-loop was entered in {entered}% of the tester's runs"),
     );
-    let passed = percent(u64::from(totals.subloops_passed), u64::from(totals.subloops));
-    alarm(
-        totals.subloops > 0 && passed < 70,
-        true,
-        format!("only {passed}% of the sub-loops repaired what failed"),
-    );
+    let (loops, passed) = (u64::from(totals.subloops), u64::from(totals.subloops_passed));
+    let few = match (loops, passed) {
+        (1, _) => "the only repair loop did not fix the failure".to_owned(),
+        (_, 0) => format!("none of the {loops} repair loops fixed the failure"),
+        _ => format!("only {passed} of the {loops} repair loops fixed the failure"),
+    };
+    alarm(loops > 0 && percent(passed, loops) < 70, true, few);
     let looked = cache.hits + cache.extracted;
     let failed = percent(cache.failures, cache.extracted);
     alarm(failed > 5, true, format!("{failed}% of the summaries could not be made"));
@@ -272,15 +275,108 @@ pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Ala
     alarms
 }
 
-/// Where a run stands, in a few words.
-pub fn standing(state: &State) -> String {
-    match &state.stopped {
-        Some(stop) => format!("stopped: {}", stop.why()),
-        None => match state.phase_name() {
-            "ended" => "finished".to_owned(),
-            "waiting" => "waits for an answer".to_owned(),
-            "running" => "a stage is under way, or its process died".to_owned(),
-            other => format!("between two steps ({other})"),
-        },
+/// A question as people read it: title, text, and the options with their numbers.
+pub fn question(question: &Question) -> String {
+    let mut out = format!("{}\n{}\n", question.title, question.text);
+    for (index, option) in question.options.iter().enumerate() {
+        let best = if question.is_recommended(option) { " (recommended)" } else { "" };
+        let (id, description) = (&option.option_id, &option.description);
+        out.push_str(&format!("  {}. {id}: {description}{best}\n", index + 1));
+    }
+    out
+}
+
+/// What can be answered to a question: `1-2`, `a`, `b`.
+pub fn answers(question: &Question) -> String {
+    let ids: Vec<&str> = question.options.iter().map(|own| own.option_id.as_str()).collect();
+    format!("1-{} or {}", ids.len(), crate::problem::list(&ids))
+}
+
+/// What a run is doing, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// A process works on it.
+    Running,
+    /// A question is open.
+    Waiting,
+    /// Its process left in order, between two steps.
+    Parked,
+    /// A fault or a limit ended it before its end.
+    Stopped,
+    /// Its process is gone and left something open.
+    Interrupted,
+    Finished,
+    Abandoned,
+}
+
+/// What is known of the process that works on a run, or did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Worker<'a> {
+    pub pid: Option<&'a str>,
+    pub since: Option<&'a str>,
+    pub is_alive: bool,
+    /// It ended in order.
+    pub has_left: bool,
+}
+
+impl RunState {
+    /// `last`: the newest event of the run.
+    pub fn of(state: &State, last: Option<&Event>, worker: &Worker<'_>) -> RunState {
+        match (&state.phase, last) {
+            (_, Some(Event::Abandoned)) => RunState::Abandoned,
+            (Phase::Ended, _) => RunState::Finished,
+            (Phase::Waiting { .. }, _) => RunState::Waiting,
+            _ if worker.is_alive => RunState::Running,
+            _ if state.stopped.is_some() => RunState::Stopped,
+            _ if worker.has_left => RunState::Parked,
+            _ => RunState::Interrupted,
+        }
+    }
+
+    /// The same for people, with what to do next.
+    pub fn sentence(self, state: &State, worker: &Worker<'_>) -> String {
+        let pid = worker.pid.unwrap_or("unknown");
+        match self {
+            RunState::Running => {
+                let since = worker.since.map_or(String::new(), |since| format!(", since {since}"));
+                format!("running (pid {pid}{since})")
+            }
+            RunState::Waiting if worker.is_alive => {
+                format!("waiting for your answer at the terminal of process {pid}")
+            }
+            RunState::Waiting => "waiting for your answer; `baton answer` continues".to_owned(),
+            RunState::Parked => format!("paused {}; `baton resume` continues", place(state)),
+            RunState::Stopped => {
+                format!("stopped: {}", state.stopped.as_ref().map_or("", |stop| stop.why()))
+            }
+            RunState::Interrupted => format!(
+                "interrupted {} (process {pid} is gone); `baton resume` continues",
+                place(state)
+            ),
+            RunState::Finished => "finished".to_owned(),
+            RunState::Abandoned => "abandoned; `baton run` starts a new run".to_owned(),
+        }
+    }
+}
+
+/// Where in an iteration a run is.
+fn place(state: &State) -> String {
+    match &state.phase {
+        Phase::Running { stage, .. } => format!("in {}", stage.name),
+        Phase::Gates { is_running: true, .. } => "in a gate".to_owned(),
+        Phase::Gates { .. } => "before a gate".to_owned(),
+        Phase::Evaluate { number: Some(number), .. } => format!("in evaluation {number}"),
+        Phase::Evaluate { .. } => "before an evaluation".to_owned(),
+        Phase::Decide { check: true, .. } => format!("before {FINISH_CHECK}"),
+        Phase::Decide { .. } => format!("before {MAIN}'s next decision"),
+        Phase::Work { job } => format!("before {}", job.agent),
+        Phase::JudgeDecision { .. }
+        | Phase::JudgeReport { .. }
+        | Phase::Settle { .. }
+        | Phase::Record
+        | Phase::Ask { .. }
+        | Phase::Waiting { .. }
+        | Phase::Ended => "between two steps".to_owned(),
     }
 }

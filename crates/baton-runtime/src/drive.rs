@@ -36,7 +36,7 @@ pub use scenario::{Ask, Evaluator, Refused};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("run {0} is not finished; `baton resume` goes on with it")]
+    #[error("run {0} is not finished; `baton resume` continues it")]
     Unfinished(String),
     #[error("there is no run to go on with")]
     NothingToResume,
@@ -50,7 +50,7 @@ pub enum Error {
     NoComment,
     #[error("a comment has at most 8,000 characters; put the rest into a file and name it")]
     LongComment,
-    #[error("there is no option `{option}`; the question has {known}")]
+    #[error("there is no option `{option}`; answer {known}")]
     NoOption { option: String, known: String },
     #[error(
         "{stage} was interrupted, and since then somebody edited files that it may have changed too: {files}"
@@ -243,6 +243,11 @@ pub fn look(board: &Board, run: &str) -> Result<State, Error> {
     unchanged(board, &looked.start)?;
     let rules = Rules { pack: &board.pack, config: &board.config };
     folded(looked.state, &looked.records, &rules)
+}
+
+/// Whether the last process of a run ended in order, with nothing open.
+pub fn has_left(board: &Board, state: &State) -> bool {
+    files::left(board, state.last_seq).is_some()
 }
 
 /// The last run of a blackboard.
