@@ -688,7 +688,7 @@ fn dollars(text: &str) -> Result<f64, String> {
 }
 
 /// Who runs the stages.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct HowArgs {
     /// builtin (a model), codex, claude, gemini, opencode, or one of your own
     #[arg(long, value_name = "NAME")]
@@ -707,7 +707,7 @@ pub(crate) struct HowArgs {
 }
 
 /// Recordings of model calls.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct TapeArgs {
     /// Write every model call to this new file
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
@@ -777,7 +777,7 @@ pub(crate) struct ExecArgs {
 }
 
 /// Which model to call.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ProviderArgs {
     /// anthropic, openai-responses or openai-chat
     #[arg(long, global = true, value_name = "NAME")]

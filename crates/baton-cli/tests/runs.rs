@@ -49,7 +49,8 @@ fn wait_for(what: &str, is_there: impl Fn() -> bool) {
 const RUN: [&str; 4] = ["run", "Make add() safe", "--executor", "script"];
 /// Where an agent could change the blackboard, if nobody looked.
 const UNCONFINED: [&str; 5] = ["run", "Make add() safe", "--executor", "script", "--no-sandbox"];
-const RESUME: [&str; 3] = ["resume", "--executor", "script"];
+/// The run remembers its executor.
+const RESUME: [&str; 1] = ["resume"];
 
 #[test]
 fn a_whole_run_and_what_can_be_seen_of_it() {
@@ -146,7 +147,7 @@ fn progress_lines_have_the_number_of_their_iteration_after_a_resume() {
     let said = place.expect(&RUN, 10);
     assert!(said.contains("[4] MAIN asks you: Which way?"), "{said}");
     place.play("5-MAIN", "nonsense");
-    let said = place.expect(&["answer", "b", "--executor", "script"], 3);
+    let said = place.expect(&["answer", "b"], 3);
     assert!(said.contains("[4] answered: b"), "{said}");
     assert!(place.history().contains("## User Decision (Iteration 4)"), "{}", place.history());
     place.play("5-MAIN", &decision("FINISH", "null"));
@@ -198,18 +199,18 @@ fn an_open_question_is_shown_by_status_and_answered_by_number_or_name() {
     });
     assert_eq!(json["question"], question);
     for wrong in ["0", "3", "c"] {
-        let said = place.expect(&["answer", wrong, "--executor", "script"], 2);
+        let said = place.expect(&["answer", wrong], 2);
         let expected = format!("there is no option `{wrong}`; answer 1-2 or `a`, `b`");
         assert!(said.contains(&expected), "{said}");
     }
     // The second question of the run is question 2.
-    let said = place.expect(&["answer", "2", "--question", "1", "--executor", "script"], 10);
+    let said = place.expect(&["answer", "2", "--question", "1"], 10);
     assert!(said.contains("[1] answered: b"), "{said}");
     assert!(said.contains("Waiting for your answer (question 2)"), "{said}");
     assert_eq!(status(&place)["question"]["number"], 2);
-    let said = place.expect(&["answer", "a", "--question", "1", "--executor", "script"], 2);
+    let said = place.expect(&["answer", "a", "--question", "1"], 2);
     assert!(said.contains("question 1 is not open; question 2 is"), "{said}");
-    let said = place.expect(&["answer", "a", "--question", "2", "--executor", "script"], 3);
+    let said = place.expect(&["answer", "a", "--question", "2"], 3);
     assert!(said.contains("[2] answered: a"), "{said}");
     assert_eq!(status(&place)["question"], serde_json::Value::Null);
 }

@@ -286,13 +286,13 @@ pub fn question(question: &Question) -> String {
     out
 }
 
-/// What can be answered to a question: `1-2`, `a`, `b`.
+/// The possible answers to a question: `1-2 or a, b`.
 pub fn answers(question: &Question) -> String {
     let ids: Vec<&str> = question.options.iter().map(|own| own.option_id.as_str()).collect();
     format!("1-{} or {}", ids.len(), crate::problem::list(&ids))
 }
 
-/// What a run is doing, in one word.
+/// The state of a run, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -310,7 +310,7 @@ pub enum RunState {
     Abandoned,
 }
 
-/// What is known of the process that works on a run, or did.
+/// The process that works on a run, or the last one that did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worker<'a> {
     pub pid: Option<&'a str>,
@@ -360,7 +360,7 @@ impl RunState {
     }
 }
 
-/// Where in an iteration a run is.
+/// A run's place inside its iteration.
 fn place(state: &State) -> String {
     match &state.phase {
         Phase::Running { stage, .. } => format!("in {}", stage.name),

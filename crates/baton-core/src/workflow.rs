@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::decision::{self, Moment, Next, Question};
 use crate::event::{
-    Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunStarted,
-    Spent, StageEnded, StageId, StageResult, Stop, SubloopEnd,
+    Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunSetup,
+    RunStarted, Spent, StageEnded, StageId, StageResult, Stop, SubloopEnd,
 };
 use crate::id::{
     AgentName, Attempt, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, RunId, Timestamp,
@@ -108,6 +108,9 @@ pub struct State {
     /// Who must be next, and why: code decided it, or the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_next: Option<(AgentName, String)>,
+    /// Who runs the stages; unknown in journals of version 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Box<RunSetup>>,
 }
 
 /// What most runs have nothing of is not written down.
@@ -358,6 +361,7 @@ impl State {
             evaluation_counted: (0, 0),
             returned: None,
             must_next: None,
+            setup: start.setup.clone(),
         }
     }
 
@@ -513,9 +517,12 @@ impl State {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let next = match (phase, &record.event) {
             (Phase::Ended, _) => None,
-            (phase, Event::Resumed { limits }) => {
+            (phase, Event::Resumed { limits, setup }) => {
                 self.stopped = None;
                 self.limits = *limits;
+                if setup.is_some() {
+                    self.setup.clone_from(setup);
+                }
                 // Nobody knows what happened to the files in between.
                 self.approvals.is_seen = false;
                 Some(resumed(phase))

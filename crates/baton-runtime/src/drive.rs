@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use baton_core::event::{
-    Asker, Event, HistoryText, Limits, Record, RunStarted, StageEnded, StageId, StageResult,
-    StageStarted, Stop, VERSION,
+    Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded, StageId,
+    StageResult, StageStarted, Stop, VERSION,
 };
 use baton_core::id::{AgentName, Attempt, RunId, Timestamp};
 use baton_core::prompt::{FinishFacts, GateResult, Prompt, StageChange};
@@ -152,6 +152,15 @@ impl std::fmt::Debug for Around<'_> {
     }
 }
 
+impl Around<'_> {
+    /// For the journal: what runs the stages and the samples.
+    fn setup(&self) -> Option<RunSetup> {
+        let evaluation = self.evaluator.as_ref().and_then(|own| own.setup());
+        let setup = self.executors.setup()?;
+        Some(RunSetup { no_sandbox: !self.confined, evaluation, ..setup })
+    }
+}
+
 /// The time of day.
 pub fn now() -> Timestamp {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -245,7 +254,7 @@ pub fn look(board: &Board, run: &str) -> Result<State, Error> {
     folded(looked.state, &looked.records, &rules)
 }
 
-/// Whether the last process of a run ended in order, with nothing open.
+/// True if the last process of a run ended in order, with nothing open.
 pub fn has_left(board: &Board, state: &State) -> bool {
     files::left(board, state.last_seq).is_some()
 }
@@ -332,6 +341,7 @@ impl<'a> Drive<'a> {
             limits,
             newest: files::newest_facts(board),
             scenario: scenario.map(str::to_owned),
+            setup: around.setup().map(Box::new),
             entry: HistoryText::new(workflow::goal_entry(&goal(task, scenario), (around.clock)())),
         };
         let mut journal = Journal::create(&journal_folder(board, &name), around.disk.clone())?;
@@ -432,7 +442,14 @@ impl<'a> Drive<'a> {
         }
         let left = files::left(board, drive.state.last_seq);
         let limits = limits.unwrap_or(drive.state.limits);
-        drive.commit(Event::Resumed { limits })?;
+        let setup = drive.around.setup().map(Box::new);
+        let change = drive.state.setup.as_ref().zip(setup.as_ref());
+        if let Some((before, now)) = change.and_then(|(before, now)| before.difference(now)) {
+            let said = format!("this run began with {before}; continuing with {now}");
+            (drive.around.watch)(Notice::Said(said));
+        }
+        let setup = setup.filter(|setup| drive.state.setup.as_ref() != Some(setup));
+        drive.commit(Event::Resumed { limits, setup })?;
         drive.adopt_since(left)?;
         Ok(drive)
     }

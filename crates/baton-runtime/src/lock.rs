@@ -27,7 +27,7 @@ pub struct Heart {
     _alive: mpsc::Sender<()>,
 }
 
-/// What a lock file says of its holder.
+/// The holder of a lock, as its file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     pub pid: Option<i32>,
@@ -121,7 +121,7 @@ impl Lock {
         now.is_ok_and(|now| (now.dev(), now.ino()) == self.place)
     }
 
-    /// What the newest holder wrote, whether it lives or not.
+    /// The newest holder, alive or not.
     pub fn last_holder(path: &Path) -> Option<Holder> {
         load::text(path, 1_000).ok().map(|text| Holder::read(&text))
     }

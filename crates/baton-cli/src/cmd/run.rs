@@ -26,7 +26,7 @@ use baton_runtime::{builtin, git, load, trust};
 use serde_json::json;
 
 use super::watch::{asked_text, cost, open_question, records};
-use super::{Outcome, Place};
+use super::{Outcome, Place, setup};
 use crate::args::{
     AnswerArgs, BudgetArgs, EditsArg, HowArgs, ProviderArgs, RunArgs, StopArgs, TapeArgs,
 };
@@ -111,7 +111,7 @@ fn scenario(board: &Board, named: Option<&str>) -> Result<Option<String>, Failur
 }
 
 pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
-    let board = place.board()?;
+    let mut board = place.board()?;
     let run = drive::last_run(&board).map_err(failed)?;
     let Some(run) = run else { return Err(failed(drive::Error::NothingToResume)) };
     if drive::is_over(&board, &run).map_err(failed)? {
@@ -119,7 +119,8 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     }
     let before = drive::look(&board, &run).map_err(failed)?;
     let limits = limits(&board.config, &args.budget, Some(before.limits));
-    let mut session = Session::open(place, &board, &args.how)?;
+    let how = setup::continued(place, &mut board, &args.how, before.setup.as_deref())?;
+    let mut session = Session::open(place, &board, &how)?;
     let mut edits = args.edits.map(|edits| match edits {
         EditsArg::Keep => Edits::Keep,
         EditsArg::Discard => Edits::Discard,
@@ -143,7 +144,7 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
 }
 
 pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
-    let board = place.board()?;
+    let mut board = place.board()?;
     // Looked at first: a wrong answer must not set a stopped run going.
     let run = drive::last_run(&board).map_err(failed)?;
     let Some(run) = run else { return Err(failed(drive::Error::NothingToResume)) };
@@ -164,7 +165,8 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
         let known = view::answers(question);
         return Err(failed(drive::Error::NoOption { option, known }));
     };
-    let mut session = Session::open(place, &board, &args.how)?;
+    let how = setup::continued(place, &mut board, &args.how, state.setup.as_deref())?;
+    let mut session = Session::open(place, &board, &how)?;
     let comment = args.comment.clone().unwrap_or_default();
     session.go(|around| {
         let mut drive = Drive::resume(around, None)?;
@@ -365,8 +367,12 @@ impl<'a> Session<'a> {
     ) -> Outcome {
         let (is_asked, asking) = (is_asked(self.place), self.asking.clone());
         let (yes, may_approve) = (self.yes, self.board.config.approval.by_yes);
-        let board = self.board;
+        let (place, board) = (self.place, self.board);
         let mut drive = begin(self.around()).map_err(failed)?;
+        if let Some(setup) = &drive.state().setup {
+            // Without it, `resume` asks for the flags again.
+            let _ = trust::own_setup(board, &place.environment, setup);
+        }
         loop {
             let end = drive.run().map_err(failed)?;
             let (question, by) = match (&end, &drive.state().phase) {
@@ -445,7 +451,7 @@ fn ask(question: &Question) -> Option<(String, String)> {
     }
 }
 
-/// What a run prints when it is left.
+/// The closing lines of a run.
 fn ended(end: &End, state: &State, board: &Board) -> Reply {
     let totals = &state.totals;
     let figures = format!(

@@ -85,7 +85,7 @@ pub(super) fn status(place: &Place) -> Outcome {
     Ok(Reply::new(out, json))
 }
 
-/// What a run is doing, in one word and in a sentence.
+/// The state of a run, in one word and in a sentence.
 fn standing(board: &Board, state: &State, all: &[Record]) -> (RunState, String) {
     let path = drive::lock_path(board);
     let is_alive = Lock::holder(&path).is_some();
@@ -141,7 +141,7 @@ fn main_prompt(record: &Record) -> Option<u64> {
     }
 }
 
-/// What a run has used; what is zero is left out.
+/// Rows for the figures of a run; those that are zero are left out.
 fn figures(state: &State) -> Vec<Vec<String>> {
     let totals = &state.totals;
     let seconds = |milliseconds: u64| format!("{:.1} s", milliseconds as f64 / 1e3);
@@ -186,7 +186,7 @@ fn figures(state: &State) -> Vec<Vec<String>> {
     rows
 }
 
-/// What a run cost, as far as it is known.
+/// The cost of a run, as far as it is known.
 pub(super) fn cost(totals: &Totals) -> String {
     match totals.unknown_costs {
         0 => Cost(totals.cost).to_string(),

@@ -45,6 +45,7 @@ fn start(limits: Limits) -> RunStarted {
         limits,
         newest: Vec::new(),
         scenario: None,
+        setup: None,
         entry: HistoryText::new(goal_entry("Make it safe", NOW)),
     }
 }
@@ -284,7 +285,7 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
     assert_eq!(run.due(), "TEST again");
     run.says("iteration: 9\nverdict: PASS\nblockers: none\n");
     assert!(run.due().starts_with("stopped: "), "{}", run.due());
-    run.take(Event::Resumed { limits: limits() });
+    run.take(Event::Resumed { limits: limits(), setup: None });
     assert_eq!(run.due(), "TEST again", "it may try again, and sees its error");
     run.reports("PASS", "none");
     assert_eq!(run.due(), "MAIN");
@@ -876,7 +877,7 @@ fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
         },
         13 => Event::Adopted { files: Vec::new() },
         14 => Event::Stopped { why: Stop::Person("p".to_owned()) },
-        _ => Event::Resumed { limits: run.state.limits },
+        _ => Event::Resumed { limits: run.state.limits, setup: None },
     }
 }
 
