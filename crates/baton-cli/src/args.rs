@@ -52,13 +52,13 @@ Examples:
 
 Ctrl-C once finishes the step's record and parks, twice leaves now; `baton resume` goes on either way.")]
     Run(RunArgs),
-    /// Go on with the last run, from its journal
+    /// Continue the last run
     Resume(ResumeArgs),
-    /// Answer the open question and go on
+    /// Answer the open question and continue
     Answer(AnswerArgs),
     /// Ask the run of this blackboard to stop
     Stop(StopArgs),
-    /// Say where the run stands, with its figures and alarms
+    /// Show the state of the run, its open question, figures and alarms
     Status,
     /// Talk with the coding agent about this project
     #[command(after_help = "\
@@ -619,10 +619,10 @@ pub(crate) enum EditsArg {
 
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
-    /// The number of the question, as it was shown: another one is then not answered
+    /// Fail unless question N is the one that is open
     #[arg(long, value_name = "N")]
-    pub(crate) question: Option<u64>,
-    /// The option that you choose
+    pub(crate) question: Option<usize>,
+    /// The number of the option that you choose, or its name
     pub(crate) option: String,
     /// A comment, shown to MAIN
     #[arg(long, value_name = "TEXT")]
@@ -669,7 +669,7 @@ pub(crate) struct BudgetArgs {
     #[arg(long, value_name = "N")]
     pub(crate) budget_tokens: Option<u64>,
     /// Dollars; a stage whose cost nobody knows stops the run
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = dollars)]
     pub(crate) budget_dollars: Option<f64>,
     /// Minutes, of all stages together
     #[arg(long, value_name = "N")]
@@ -678,12 +678,17 @@ pub(crate) struct BudgetArgs {
     #[arg(long, value_name = "N")]
     pub(crate) stage_tokens: Option<u64>,
     /// Dollars of one stage
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = dollars)]
     pub(crate) stage_dollars: Option<f64>,
 }
 
+fn dollars(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|own| own.is_finite() && *own >= 0.0);
+    number.ok_or_else(|| "expected an amount of 0 or more".to_owned())
+}
+
 /// Who runs the stages.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct HowArgs {
     /// builtin (a model), codex, claude, gemini, opencode, or one of your own
     #[arg(long, value_name = "NAME")]
@@ -702,7 +707,7 @@ pub(crate) struct HowArgs {
 }
 
 /// Recordings of model calls.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct TapeArgs {
     /// Write every model call to this new file
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
@@ -772,7 +777,7 @@ pub(crate) struct ExecArgs {
 }
 
 /// Which model to call.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ProviderArgs {
     /// anthropic, openai-responses or openai-chat
     #[arg(long, global = true, value_name = "NAME")]

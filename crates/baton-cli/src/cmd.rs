@@ -18,6 +18,7 @@ mod rules;
 mod run;
 mod scenario;
 mod schema;
+mod setup;
 mod scripted;
 mod watch;
 

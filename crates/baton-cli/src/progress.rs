@@ -4,6 +4,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
+use baton_core::event::Event;
 use baton_core::id::AgentName;
 use baton_core::{text, view};
 use baton_runtime::drive::Notice;
@@ -39,8 +40,11 @@ impl Progress {
                 let line = serde_json::to_string(record).unwrap_or_default();
                 let _ = writeln!(std::io::stdout(), "{}", plain_json(&line));
             }
-            Notice::Event(record, _) => {
+            Notice::Event(record, state) => {
                 self.clear();
+                if matches!(record.event, Event::Resumed { .. }) {
+                    self.teller.resume(state);
+                }
                 if let Some(line) = self.teller.line(record) {
                     say(&line);
                 }

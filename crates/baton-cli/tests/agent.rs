@@ -445,3 +445,30 @@ fn what_is_wrong_is_said_before_anything_begins() {
     assert!(place.expect(&["chat"], 2).contains("chat needs a terminal"));
     assert_eq!(place.model.requests().len(), 0);
 }
+
+#[test]
+fn a_wrong_answer_to_a_question_at_the_terminal_is_asked_for_again() {
+    let question = |title: &str| {
+        let option = |id: &str| json!({ "option_id": id, "description": id.to_uppercase() });
+        let question = json!({ "title": title, "text": "A or B", "options": [option("a"), option("b")], "recommended_option_id": "b" });
+        text(&json!({ "next_agent": "USER", "reason": "which?", "dev_plan": null, "finish_review_override": null, "question": question }).to_string())
+    };
+    let place = Place::new(vec![question("First?"), question("Second?")]);
+    let mut run = Chat::begin_with(&place, &["run", "Go."]);
+    run.expect("[1] MAIN asks you: First?");
+    run.expect("2. b: B (recommended)");
+    run.expect("Answer (1-2 or name, optional comment; Enter to decide later):");
+    run.write("maybe\n");
+    run.expect("`maybe` is not an option; answer 1-2 or `a`, `b`");
+    run.expect("Answer (1-2 or name");
+    run.write("1 as you like\n");
+    run.expect("[1] answered: a");
+    run.expect("[2] MAIN asks you: Second?");
+    run.expect("Answer (1-2 or name");
+    // An empty line leaves it open.
+    run.write("\n");
+    run.expect("Waiting for your answer (question 2)");
+    assert_eq!(run.child.wait().unwrap().code(), Some(10));
+    let history = place.read("project/.baton/memory/project_history.md");
+    assert!(history.contains("- user_choice: a\n- user_comment: as you like"), "{history}");
+}

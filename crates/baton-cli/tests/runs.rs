@@ -9,6 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use team::{Place, decision, report};
@@ -48,7 +49,8 @@ fn wait_for(what: &str, is_there: impl Fn() -> bool) {
 const RUN: [&str; 4] = ["run", "Make add() safe", "--executor", "script"];
 /// Where an agent could change the blackboard, if nobody looked.
 const UNCONFINED: [&str; 5] = ["run", "Make add() safe", "--executor", "script", "--no-sandbox"];
-const RESUME: [&str; 3] = ["resume", "--executor", "script"];
+/// The run remembers its executor.
+const RESUME: [&str; 1] = ["resume"];
 
 #[test]
 fn a_whole_run_and_what_can_be_seen_of_it() {
@@ -68,7 +70,7 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
         ),
         "{prompt}"
     );
-    assert!(place.expect(&["status"], 0).contains("stands         finished"));
+    assert!(place.expect(&["status"], 0).contains("state        finished"));
     assert!(place.expect(&["log"], 0).contains("[2] MAIN → REVIEW: M1-T1 is next"));
     assert!(place.expect(&["log", "../x"], 2).contains("there is no run `../x`"));
     assert!(place.expect(&["diff"], 0).contains("+// safe"));
@@ -107,11 +109,12 @@ fn a_question_parks_the_run_until_it_is_answered() {
     place.play("4-FINISH_CHECK", &decision("FINISH", "null"));
     let said = place.expect(&RUN, 10);
     assert!(
-        said.contains("Which way?") && said.contains("`baton answer OPTION` goes on"),
+        said.contains("Which way?")
+            && said.contains("`baton answer 1|2` or `baton answer a|b` continues"),
         "{said}"
     );
     assert!(place.read("project/.baton/state/question.json").contains("Which way?"));
-    assert!(place.expect(&["status"], 0).contains("waits for an answer"));
+    assert!(place.expect(&["status"], 0).contains("waiting for your answer"));
     assert!(
         place
             .expect(&["answer", "c", "--executor", "script"], 2)
@@ -119,16 +122,145 @@ fn a_question_parks_the_run_until_it_is_answered() {
     );
     place.expect(&RESUME, 10);
     let said = place.expect(&["answer", "b", "--question", "3", "--executor", "script"], 2);
-    assert!(said.contains("question 3 is not open; question "), "{said}");
+    assert!(said.contains("question 3 is not open; question 1 is"), "{said}");
     place.expect(&["answer", "b", "--comment", "按 B 来", "--executor", "script"], 0);
     assert!(
-        place.history().contains("user_choice: b\nuser_comment: 按 B 来"),
+        place.history().contains("- user_choice: b\n- user_comment: 按 B 来"),
         "{}",
         place.history()
     );
     assert!(place.read("prompts/3-MAIN-1.txt").contains("# The person's last answer"));
     assert!(!place.path("project/.baton/state/question.json").exists());
     assert!(place.expect(&["answer", "b", "--executor", "script"], 2).contains("is finished"));
+}
+
+/// MAIN asks in this iteration.
+fn asks(place: &Place, stage: &str) {
+    place.play(stage, r#"{"next_agent":"USER","reason":"which?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":"b"}}"#);
+}
+
+#[test]
+fn progress_lines_have_the_number_of_their_iteration_after_a_resume() {
+    // FINISH_CHECK asks in iteration 3; the question is iteration 4's, as in the history.
+    let place = tdd();
+    asks(&place, "3-FINISH_CHECK");
+    let said = place.expect(&RUN, 10);
+    assert!(said.contains("[4] MAIN asks you: Which way?"), "{said}");
+    place.play("5-MAIN", "nonsense");
+    let said = place.expect(&["answer", "b"], 3);
+    assert!(said.contains("[4] answered: b"), "{said}");
+    assert!(place.history().contains("## User Decision (Iteration 4)"), "{}", place.history());
+    place.play("5-MAIN", &decision("FINISH", "null"));
+    place.play("5-FINISH_REVIEW", &report(5, "PASS", "none"));
+    place.play("5-FINISH_CHECK", &decision("FINISH", "null"));
+    let said = place.expect(&RESUME, 0);
+    assert!(said.contains("[5] MAIN → FINISH: M1-T1 is next"), "{said}");
+    assert!(!said.contains("[1]"), "{said}");
+    // As the log has them.
+    let log = place.expect(&["log"], 0);
+    for line in ["[4] MAIN asks you: Which way?", "[4] answered: b", "[5] MAIN → FINISH"] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    // A decision that is judged only after the process that got it is gone.
+    let place = tdd();
+    place.write("play/2-REVIEW.sh", "touch ../reached; sleep 30\n");
+    let mut child = begin_with(&place, &RUN);
+    wait_for("the agent", || place.path("reached").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_file(place.path("play/2-REVIEW.sh")).unwrap();
+    let said = place.expect(&RESUME, 0);
+    assert!(said.contains("[2] REVIEW was interrupted"), "{said}");
+    assert!(said.contains("[2] REVIEW: PASS"), "{said}");
+}
+
+fn status(place: &Place) -> serde_json::Value {
+    serde_json::from_slice(&place.run(&["status", "--json"]).stdout).unwrap()
+}
+
+#[test]
+fn an_open_question_is_shown_by_status_and_answered_by_number_or_name() {
+    let place = tdd();
+    asks(&place, "1-MAIN");
+    asks(&place, "2-MAIN");
+    place.play("3-MAIN", "nonsense");
+    let said = place.expect(&RUN, 10);
+    let shown = "Waiting for your answer (question 1)\nWhich way?\nA or B\n  1. a: A\n  2. b: B (recommended)\n";
+    assert!(said.contains(shown), "{said}");
+    assert!(place.expect(&["status"], 0).contains(shown));
+    let json = status(&place);
+    assert_eq!(json["state"], "waiting");
+    let question = json!({
+        "number": 1, "title": "Which way?", "text": "A or B", "recommended_option_id": "b",
+        "options": [
+            { "number": 1, "option_id": "a", "description": "A", "recommended": false },
+            { "number": 2, "option_id": "b", "description": "B", "recommended": true },
+        ],
+    });
+    assert_eq!(json["question"], question);
+    for wrong in ["0", "3", "c"] {
+        let said = place.expect(&["answer", wrong], 2);
+        let expected = format!("there is no option `{wrong}`; answer 1-2 or `a`, `b`");
+        assert!(said.contains(&expected), "{said}");
+    }
+    // The second question of the run is question 2.
+    let said = place.expect(&["answer", "2", "--question", "1"], 10);
+    assert!(said.contains("[1] answered: b"), "{said}");
+    assert!(said.contains("Waiting for your answer (question 2)"), "{said}");
+    assert_eq!(status(&place)["question"]["number"], 2);
+    let said = place.expect(&["answer", "a", "--question", "1"], 2);
+    assert!(said.contains("question 1 is not open; question 2 is"), "{said}");
+    let said = place.expect(&["answer", "a", "--question", "2"], 3);
+    assert!(said.contains("[2] answered: a"), "{said}");
+    assert_eq!(status(&place)["question"], serde_json::Value::Null);
+}
+
+#[test]
+fn status_tells_a_running_a_parked_an_interrupted_and_an_abandoned_run_apart() {
+    let place = tdd();
+    place.write("play/1-DEV.sh", "[ $BATON_ATTEMPT = 1 ] && { touch ../reached; sleep 30; }\n");
+    let mut child = begin_with(&place, &RUN);
+    wait_for("the agent", || place.path("reached").exists());
+    let pid = child.id();
+    assert!(place.expect(&["status"], 0).contains(&format!("running (pid {pid}, since 2")));
+    assert_eq!(status(&place)["state"], "running");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = place.expect(&["status"], 0);
+    let expected = format!("interrupted in DEV (process {pid} is gone); `baton resume` continues");
+    assert!(said.contains(&expected), "{said}");
+    assert_eq!(status(&place)["state"], "interrupted");
+    for zero in ["sub-loops", "overturned", "correction"] {
+        assert!(!said.contains(zero), "{said}");
+    }
+    // Parked: asked to stop, and everything is written down.
+    fs::remove_file(place.path("reached")).unwrap();
+    place.write("play/1-DEV.sh", "touch ../reached; while [ ! -f ../go ]; do sleep 0.05; done\n");
+    let child = begin_with(&place, &RESUME);
+    wait_for("the agent", || place.path("reached").exists());
+    let said = place.expect(&["stop"], 0);
+    let expected = format!("Asked process {} to stop after its current stage", child.id());
+    assert!(said.contains(&expected), "{said}");
+    place.write("go", "");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(10));
+    let said = place.expect(&["status"], 0);
+    assert!(
+        said.contains("paused before MAIN's next decision; `baton resume` continues"),
+        "{said}"
+    );
+    assert_eq!(status(&place)["state"], "parked");
+    place.play("2-MAIN", "nonsense");
+    place.expect(&RESUME, 3);
+    assert_eq!(status(&place)["state"], "stopped");
+    let said = place.expect(&["stop", "--abandon"], 0);
+    let expected = "Run run-0001 abandoned. Its files are unchanged; you can start a new run.";
+    assert!(said.contains(expected), "{said}");
+    let said = place.expect(&["status"], 0);
+    assert!(said.contains("state        abandoned") && !said.contains("stopped"), "{said}");
+    let json = status(&place);
+    assert_eq!((&json["state"], &json["stopped"]), (&"abandoned".into(), &json!(null)));
+    let log = place.expect(&["log"], 0);
+    assert!(log.trim_end().ends_with("abandoned"), "{log}");
 }
 
 #[test]
@@ -342,6 +474,8 @@ fn what_is_missing_is_said_before_anything_begins() {
         said.contains("nothing says which model or agent to call") && said.contains("baton demo"),
         "{said}"
     );
+    let said = place.expect(&["run", "x", "--budget-dollars", "-1"], 2);
+    assert!(said.contains("expected an amount of 0 or more"), "{said}");
     let empty = TempDir::new().unwrap();
     for args in [
         ["run", ""].as_slice(),
@@ -359,7 +493,7 @@ fn what_is_missing_is_said_before_anything_begins() {
         );
     }
     assert!(place.expect(&["resume"], 2).contains("there is no run to go on with"));
-    assert!(place.expect(&["stop"], 2).contains("no run is going on here"));
+    assert!(place.expect(&["stop"], 2).contains("no run is running here"));
     assert!(place.expect(&["status"], 0).contains("no run yet"));
     assert!(!place.path("project/.baton/journal/run-0001").exists());
 }
@@ -394,7 +528,7 @@ fn rules_that_change_after_a_run_do_not_stand_in_the_way_of_the_next() {
     let policy = "project/.baton/memory/verification_policy.json";
     let text = place.read(policy);
     place.write(policy, text.replace("\"max_finish_attempts\": 3", "\"max_finish_attempts\": 4"));
-    assert!(place.expect(&["status"], 0).contains("stands  over"));
+    assert!(place.expect(&["status"], 0).contains("state  finished; its figures cannot be shown"));
     play_again(&place, 4);
     place.expect(&RUN, 0);
     // Under a run that is not over it is named, and the run can be given up.
@@ -726,7 +860,10 @@ fn a_dirty_work_tree_is_said_and_nothing_of_its_git_configuration_runs() {
     place.write("project/.gitattributes", "* filter=x\n");
     place.write("project/src/lib.rs", "fn add() {} // changed\n");
     let said = place.expect(&RUN, 0);
-    assert!(said.contains("the work tree has 2 changes that are not committed"), "{said}");
+    assert!(
+        said.contains("2 uncommitted changes in the work tree; snapshots include them"),
+        "{said}"
+    );
     assert!(!canary.exists(), "a helper of the project's git configuration ran");
 }
 

@@ -168,7 +168,7 @@ fn a_design_is_repaired_by_what_its_samples_showed() {
     let begun = seen.begun.lock().unwrap().clone();
     assert!(begun.len() == 6 && begun.values().all(|count| *count == 2), "{begun:?}");
     // A repaired design is another one: the person is asked twice.
-    let asked = said.matches("asks a person").count();
+    let asked = said.matches("asks you").count();
     assert_eq!(asked, 2, "{said}");
 }
 

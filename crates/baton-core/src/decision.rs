@@ -60,6 +60,21 @@ pub struct Question {
     pub recommended_option_id: Option<String>,
 }
 
+impl Question {
+    /// The option that a person means: by its id, or by its number, from 1.
+    pub fn choice(&self, word: &str) -> Option<&Choice> {
+        let by_id = self.options.iter().find(|option| option.option_id == word);
+        by_id.or_else(|| {
+            let number = word.parse::<usize>().ok()?;
+            self.options.get(number.checked_sub(1)?)
+        })
+    }
+
+    pub fn is_recommended(&self, option: &Choice) -> bool {
+        self.recommended_option_id.as_ref() == Some(&option.option_id)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
@@ -347,6 +362,31 @@ fn around(source: &str, problem: Problem) -> Problem {
     problem
 }
 
+/// Problems of a decision's plan change, whose places count inside that text, at the place of the text
+/// in the decision.
+pub fn located(source: &str, problems: Vec<Problem>) -> Vec<Problem> {
+    match Document::json(source) {
+        Ok(document) => {
+            problems.into_iter().map(|problem| inside_plan(&document, problem)).collect()
+        }
+        Err(_) => problems,
+    }
+}
+
+fn inside_plan(document: &Document, mut problem: Problem) -> Problem {
+    let plan = document.root.get("dev_plan");
+    let path = match plan {
+        Some(plan) if plan.get("replace").is_some() => "dev_plan.replace",
+        Some(_) => "dev_plan",
+        None => "dev_plan_next",
+    };
+    problem.message = match problem.place.take() {
+        Some(place) => format!("{path}, line {}: {}", place.line, problem.message),
+        None => format!("{path}: {}", problem.message),
+    };
+    document.locate_at(problem, path)
+}
+
 fn is_flat(root: &Node) -> bool {
     let question_is_text =
         root.get("question").is_some_and(|node| matches!(node.value, Value::String(_)));
@@ -487,16 +527,13 @@ impl Check<'_> {
             Some(DevPlan::Update(source)) => match parse_statements(&source) {
                 Ok(statements) => Some(PlanChange::Update(statements, source)),
                 Err(problems) => {
-                    for mut problem in problems {
-                        let inside = problem.place.take();
-                        problem.message = match inside {
-                            Some(place) => {
-                                format!("dev_plan, line {}: {}", place.line, problem.message)
-                            }
-                            None => format!("dev_plan: {} (no change is null)", problem.message),
-                        };
-                        self.fail("dev_plan", problem);
-                    }
+                    let problems = problems.into_iter().map(|mut problem| {
+                        if problem.place.is_none() {
+                            problem.message.push_str(" (no change is null)");
+                        }
+                        inside_plan(self.document, problem)
+                    });
+                    self.problems.extend(problems);
                     None
                 }
             },

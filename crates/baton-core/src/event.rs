@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::Question;
 use crate::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
+use crate::message::Wire;
 use crate::policy::Outcome;
 
 /// The version of the events. A journal of another one is refused by name.
@@ -32,6 +33,9 @@ pub enum Event {
     /// Somebody goes on with a run that had stopped, was parked or had lost its process.
     Resumed {
         limits: Limits,
+        /// Who runs the stages from here on, where that is not as before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        setup: Option<Box<RunSetup>>,
     },
     /// The intent: from here on the stage may have had effects.
     StageStarted(Box<StageStarted>),
@@ -209,8 +213,113 @@ pub struct RunStarted {
     /// What the run works on, where its pack knows scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
+    /// Who runs the stages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Box<RunSetup>>,
     /// The `## Task Goal` block.
     pub entry: HistoryText,
+}
+
+/// The executors and models of a run: it continues with them without any flag. Keys are never in
+/// here.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSetup {
+    pub default: Runner,
+    /// The agents that are not run as all others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<AgentName, Runner>,
+    /// Nothing that stages and gates start is confined.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_sandbox: bool,
+    /// The models that run samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<EvaluationSetup>,
+}
+
+/// The executor of a stage, with its model where it has one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Runner {
+    pub executor: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Wire>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// The models of an evaluation, both at the target's provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvaluationSetup {
+    pub target: Runner,
+    pub judge: String,
+}
+
+impl RunSetup {
+    /// Every runner of it, the default first.
+    pub fn runners(&self) -> impl Iterator<Item = &Runner> {
+        let target = self.evaluation.as_ref().map(|own| &own.target);
+        std::iter::once(&self.default).chain(self.agents.values()).chain(target)
+    }
+
+    /// The differences between two setups, each side in a few words; `None` where there are none.
+    pub fn difference(&self, now: &RunSetup) -> Option<(String, String)> {
+        let mut parts = Vec::new();
+        self.default.differences("", &now.default, &mut parts);
+        let names: std::collections::BTreeSet<&AgentName> =
+            self.agents.keys().chain(now.agents.keys()).collect();
+        for name in names {
+            let before = self.agents.get(name).unwrap_or(&self.default);
+            let after = now.agents.get(name).unwrap_or(&now.default);
+            // An agent that is run as the others changes with them.
+            let is_own = self.agents.contains_key(name) && now.agents.contains_key(name);
+            if is_own || (before, after) != (&self.default, &now.default) {
+                before.differences(&format!("{name} "), after, &mut parts);
+            }
+        }
+        let sandbox = |off: bool| if off { "no sandbox" } else { "the sandbox" }.to_owned();
+        if self.no_sandbox != now.no_sandbox {
+            parts.push((sandbox(self.no_sandbox), sandbox(now.no_sandbox)));
+        }
+        if let (Some(before), Some(after)) = (&self.evaluation, &now.evaluation) {
+            before.target.differences("target ", &after.target, &mut parts);
+            if before.judge != after.judge {
+                let judge = |own: &EvaluationSetup| format!("judge {}", own.judge);
+                parts.push((judge(before), judge(after)));
+            }
+        }
+        let (before, after): (Vec<String>, Vec<String>) = parts.into_iter().unzip();
+        (!before.is_empty()).then(|| (before.join(", "), after.join(", ")))
+    }
+}
+
+impl Runner {
+    /// The coding agent, with a model.
+    pub const BUILTIN: &'static str = "builtin";
+    /// The same, with recorded answers.
+    pub const CASSETTE: &'static str = "cassette";
+
+    fn differences(&self, whose: &str, now: &Runner, parts: &mut Vec<(String, String)>) {
+        let wire = |own: &Runner| own.provider.map(|wire| wire.name().to_owned());
+        let pairs = [
+            ("executor", Some(self.executor.clone()), Some(now.executor.clone())),
+            ("provider", wire(self), wire(now)),
+            ("server", self.base_url.clone(), now.base_url.clone()),
+            ("model", self.model.clone(), now.model.clone()),
+        ];
+        for (what, before, after) in pairs {
+            if before != after {
+                let shown = |own: Option<String>| match own {
+                    Some(own) => format!("{whose}{what} {own}"),
+                    None => format!("{whose}no {what}"),
+                };
+                parts.push((shown(before), shown(after)));
+            }
+        }
+    }
 }
 
 /// A stage in its place.

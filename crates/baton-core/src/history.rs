@@ -276,12 +276,12 @@ pub fn render(block: &Block<'_>) -> String {
                 (false, false) => out.push_str(&format!(": {title}")),
             }
             out.push('\n');
-            push_entries(&mut out, lines);
+            push_entries(&mut out, lines, "");
         }
         Block::UserDecision { iteration, title, time, lines } => {
             out.push_str(&format!("## User Decision (Iteration {iteration}): {}", one_line(title)));
             push_time(&mut out, time.as_deref());
-            push_entries(&mut out, lines);
+            push_entries(&mut out, lines, "- ");
         }
         Block::Other { text } => out.push_str(text),
     }
@@ -296,7 +296,8 @@ fn push_time(out: &mut String, time: Option<&str>) {
     out.push('\n');
 }
 
-fn push_entries(out: &mut String, lines: &[Entry<'_>]) {
+/// `mark` precedes each field.
+fn push_entries(out: &mut String, lines: &[Entry<'_>], mark: &str) {
     for line in lines {
         match line {
             Entry::Field { key, value } => {
@@ -304,7 +305,7 @@ fn push_entries(out: &mut String, lines: &[Entry<'_>]) {
                 let value = value.trim_end_matches('\n');
                 // Every further line is indented, so none can pose as a field or a heading.
                 let indented = value.replace('\n', "\n  ");
-                out.push_str(&format!("{key}: {indented}\n"));
+                out.push_str(&format!("{mark}{key}: {indented}\n"));
             }
             Entry::Text { text } => {
                 out.push_str(&escape(&one_line(text)));

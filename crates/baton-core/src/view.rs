@@ -1,11 +1,13 @@
 //! What people see of a run: a line for each event, and the figures with their alarms. Goes in:
 //! events and the state they fold to. Comes out: text; nothing is decided here.
 
-use crate::decision::{self, Moment, Next};
-use crate::event::{Decided, Event, Record, ReportFacts, StageResult};
-use crate::id::AgentName;
+use serde::Serialize;
+
+use crate::decision::{self, Moment, Next, Question};
+use crate::event::{Asker, Decided, Event, Record, ReportFacts, StageResult};
+use crate::id::{AgentName, FINISH_CHECK, MAIN};
 use crate::text;
-use crate::workflow::{State, Totals};
+use crate::workflow::{Phase, State, Totals};
 
 /// Tells a run line by line.
 #[derive(Debug, Default)]
@@ -14,12 +16,23 @@ pub struct Teller {
     iteration: u32,
     /// What the last stage said: a decision does not say it again.
     said: String,
+    /// The open question is about the iteration before: code asks between two of them.
+    is_between: bool,
 }
 
 impl Teller {
     /// `agents` are the pack's.
     pub fn new(agents: Vec<AgentName>) -> Teller {
-        Teller { agents, iteration: 1, said: String::new() }
+        Teller { agents, iteration: 1, said: String::new(), is_between: false }
+    }
+
+    /// Continues with a run whose earlier events were not seen here.
+    pub fn resume(&mut self, state: &State) {
+        self.iteration = state.iteration.0;
+        self.is_between = matches!(state.phase, Phase::Waiting { by: Asker::Escalation, .. });
+        if let Phase::JudgeDecision { answer, .. } = &state.phase {
+            self.said.clone_from(answer);
+        }
     }
 
     pub fn iteration(&self) -> u32 {
@@ -36,20 +49,32 @@ impl Teller {
                     self.said.clone_from(answer);
                 }
             }
+            Event::Asked { by, .. } => self.is_between = *by == Asker::Escalation,
             _ => {}
         }
-        line(record, self)
+        let line = line(record, self);
+        match &record.event {
+            Event::IterationEnded { .. } => self.iteration = self.iteration.saturating_add(1),
+            Event::Answered { .. } => self.is_between = false,
+            _ => {}
+        }
+        line
     }
 }
 
 fn line(record: &Record, teller: &Teller) -> Option<String> {
-    let iteration = teller.iteration;
+    let iteration = match record.event {
+        Event::Asked { .. } | Event::Answered { .. } if teller.is_between => {
+            teller.iteration.saturating_sub(1)
+        }
+        _ => teller.iteration,
+    };
     let at = |text: String| Some(format!("[{iteration}] {text}"));
     match &record.event {
         Event::RunStarted(start) => {
             Some(format!("{}: {}", start.run.as_str(), text::shown(start.task.trim(), 160)))
         }
-        Event::Resumed { .. } => Some("goes on from its journal".to_owned()),
+        Event::Resumed { .. } => Some("resumed".to_owned()),
         Event::StageStarted(_) | Event::GateStarted { .. } => None,
         Event::StageEnded(ended) => match &ended.result {
             StageResult::Answer(_) => None,
@@ -68,7 +93,7 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             let how = if *restored {
                 "the project is back to what it was before it"
             } else {
-                "it begins again"
+                "it starts over"
             };
             at(format!("{} was interrupted; {how}", stage.name))
         }
@@ -95,8 +120,9 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             let how = if end.success { "repaired" } else { "not repaired" };
             at(format!("sub-loop ends after {}: {how}", end.iterations))
         }
-        Event::Asked { question, .. } => {
-            at(format!("asks a person: {}", text::shown(&question.title, 160)))
+        Event::Asked { question, by } => {
+            let who = if *by == Asker::Main { MAIN } else { "Baton" };
+            at(format!("{who} asks you: {}", text::shown(&question.title, 160)))
         }
         Event::Answered { option_id, .. } => {
             at(format!("answered: {}", text::shown(option_id, 60)))
@@ -105,7 +131,7 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         Event::Adopted { files } => {
             at(format!("changed by a person and adopted: {}", text::shown(&files.join(", "), 200)))
         }
-        Event::Abandoned => Some("given up by a person".to_owned()),
+        Event::Abandoned => Some("abandoned".to_owned()),
         Event::Stopped { why } => Some(format!("stopped: {}", text::shown(why.why(), 300))),
         Event::Finished { .. } => Some("finished".to_owned()),
     }
@@ -230,12 +256,13 @@ pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Ala
         false,
         format!("the sub-loop was entered in {entered}% of the tester's runs"),
     );
-    let passed = percent(u64::from(totals.subloops_passed), u64::from(totals.subloops));
-    alarm(
-        totals.subloops > 0 && passed < 70,
-        true,
-        format!("only {passed}% of the sub-loops repaired what failed"),
-    );
+    let (loops, passed) = (u64::from(totals.subloops), u64::from(totals.subloops_passed));
+    let few = match (loops, passed) {
+        (1, _) => "the only repair loop did not fix the failure".to_owned(),
+        (_, 0) => format!("none of the {loops} repair loops fixed the failure"),
+        _ => format!("only {passed} of the {loops} repair loops fixed the failure"),
+    };
+    alarm(loops > 0 && percent(passed, loops) < 70, true, few);
     let looked = cache.hits + cache.extracted;
     let failed = percent(cache.failures, cache.extracted);
     alarm(failed > 5, true, format!("{failed}% of the summaries could not be made"));
@@ -248,15 +275,108 @@ pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Ala
     alarms
 }
 
-/// Where a run stands, in a few words.
-pub fn standing(state: &State) -> String {
-    match &state.stopped {
-        Some(stop) => format!("stopped: {}", stop.why()),
-        None => match state.phase_name() {
-            "ended" => "finished".to_owned(),
-            "waiting" => "waits for an answer".to_owned(),
-            "running" => "a stage is under way, or its process died".to_owned(),
-            other => format!("between two steps ({other})"),
-        },
+/// A question as people read it: title, text, and the options with their numbers.
+pub fn question(question: &Question) -> String {
+    let mut out = format!("{}\n{}\n", question.title, question.text);
+    for (index, option) in question.options.iter().enumerate() {
+        let best = if question.is_recommended(option) { " (recommended)" } else { "" };
+        let (id, description) = (&option.option_id, &option.description);
+        out.push_str(&format!("  {}. {id}: {description}{best}\n", index + 1));
+    }
+    out
+}
+
+/// The possible answers to a question: `1-2 or a, b`.
+pub fn answers(question: &Question) -> String {
+    let ids: Vec<&str> = question.options.iter().map(|own| own.option_id.as_str()).collect();
+    format!("1-{} or {}", ids.len(), crate::problem::list(&ids))
+}
+
+/// The state of a run, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// A process works on it.
+    Running,
+    /// A question is open.
+    Waiting,
+    /// Its process left in order, between two steps.
+    Parked,
+    /// A fault or a limit ended it before its end.
+    Stopped,
+    /// Its process is gone and left something open.
+    Interrupted,
+    Finished,
+    Abandoned,
+}
+
+/// The process that works on a run, or the last one that did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Worker<'a> {
+    pub pid: Option<&'a str>,
+    pub since: Option<&'a str>,
+    pub is_alive: bool,
+    /// It ended in order.
+    pub has_left: bool,
+}
+
+impl RunState {
+    /// `last`: the newest event of the run.
+    pub fn of(state: &State, last: Option<&Event>, worker: &Worker<'_>) -> RunState {
+        match (&state.phase, last) {
+            (_, Some(Event::Abandoned)) => RunState::Abandoned,
+            (Phase::Ended, _) => RunState::Finished,
+            (Phase::Waiting { .. }, _) => RunState::Waiting,
+            _ if worker.is_alive => RunState::Running,
+            _ if state.stopped.is_some() => RunState::Stopped,
+            _ if worker.has_left => RunState::Parked,
+            _ => RunState::Interrupted,
+        }
+    }
+
+    /// The same for people, with what to do next.
+    pub fn sentence(self, state: &State, worker: &Worker<'_>) -> String {
+        let pid = worker.pid.unwrap_or("unknown");
+        match self {
+            RunState::Running => {
+                let since = worker.since.map_or(String::new(), |since| format!(", since {since}"));
+                format!("running (pid {pid}{since})")
+            }
+            RunState::Waiting if worker.is_alive => {
+                format!("waiting for your answer at the terminal of process {pid}")
+            }
+            RunState::Waiting => "waiting for your answer; `baton answer` continues".to_owned(),
+            RunState::Parked => format!("paused {}; `baton resume` continues", place(state)),
+            RunState::Stopped => {
+                format!("stopped: {}", state.stopped.as_ref().map_or("", |stop| stop.why()))
+            }
+            RunState::Interrupted => format!(
+                "interrupted {} (process {pid} is gone); `baton resume` continues",
+                place(state)
+            ),
+            RunState::Finished => "finished".to_owned(),
+            RunState::Abandoned => "abandoned; `baton run` starts a new run".to_owned(),
+        }
+    }
+}
+
+/// A run's place inside its iteration.
+fn place(state: &State) -> String {
+    match &state.phase {
+        Phase::Running { stage, .. } => format!("in {}", stage.name),
+        Phase::Gates { is_running: true, .. } => "in a gate".to_owned(),
+        Phase::Gates { .. } => "before a gate".to_owned(),
+        Phase::Evaluate { number: Some(number), .. } => format!("in evaluation {number}"),
+        Phase::Evaluate { .. } => "before an evaluation".to_owned(),
+        Phase::Decide { check: true, .. } => format!("before {FINISH_CHECK}"),
+        Phase::Decide { .. } => format!("before {MAIN}'s next decision"),
+        Phase::Work { job } => format!("before {}", job.agent),
+        Phase::JudgeDecision { .. }
+        | Phase::JudgeReport { .. }
+        | Phase::Settle { .. }
+        | Phase::Record
+        | Phase::Ask { .. }
+        | Phase::Waiting { .. }
+        | Phase::Ended => "between two steps".to_owned(),
     }
 }

@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::decision::{self, Moment, Next, Question};
 use crate::event::{
-    Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunStarted,
-    Spent, StageEnded, StageId, StageResult, Stop, SubloopEnd,
+    Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunSetup,
+    RunStarted, Spent, StageEnded, StageId, StageResult, Stop, SubloopEnd,
 };
 use crate::id::{
     AgentName, Attempt, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, RunId, Timestamp,
@@ -109,6 +109,9 @@ pub struct State {
     /// Who must be next, and why: code decided it, or the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_next: Option<(AgentName, String)>,
+    /// Who runs the stages; unknown in journals of version 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Box<RunSetup>>,
 }
 
 /// What most runs have nothing of is not written down.
@@ -391,6 +394,7 @@ impl State {
             evaluation_counted: (0, 0),
             returned: None,
             must_next: None,
+            setup: start.setup.clone(),
         }
     }
 
@@ -554,9 +558,12 @@ impl State {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let next = match (phase, &record.event) {
             (Phase::Ended, _) => None,
-            (phase, Event::Resumed { limits }) => {
+            (phase, Event::Resumed { limits, setup }) => {
                 self.stopped = None;
                 self.limits = *limits;
+                if setup.is_some() {
+                    self.setup.clone_from(setup);
+                }
                 // Nobody knows what happened to the files in between.
                 self.approvals.is_seen = false;
                 Some(resumed(phase))
@@ -1085,7 +1092,12 @@ impl State {
     }
 
     fn resumed_work_with(&mut self, rules: &Rules<'_>) -> Phase {
-        let carried = self.current.check.take();
+        // Its plan change is in the entry of the iteration before.
+        let carried = self.current.check.take().map(|decided| Decided {
+            plan_summary: String::new(),
+            plan_changes: 0,
+            ..decided
+        });
         let next = carried.as_ref().and_then(|decided| self.next_of(true, decided, rules));
         match next {
             Some(next @ (Next::Agent(_) | Next::User(_))) => {

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use baton_core::event::Runner;
 use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{Answer, Request, ToolCall, Usage};
 use baton_core::observation::Envelope;
@@ -45,6 +46,13 @@ pub struct Mind {
     pub summary_limit: Duration,
     /// Calls in one turn, where its profile says so.
     pub steps: Option<u32>,
+}
+
+impl Mind {
+    /// For the journal of a run.
+    pub fn runner(&self) -> Runner {
+        self.client.runner(&self.model)
+    }
 }
 
 /// What those who watch are told.

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use baton_core::event::{
-    Asker, Event, HistoryText, Limits, Record, RunStarted, StageEnded, StageId, StageResult,
-    StageStarted, Stop, VERSION,
+    Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded, StageId,
+    StageResult, StageStarted, Stop, VERSION,
 };
 use baton_core::id::{AgentName, Attempt, RunId, Timestamp};
 use baton_core::prompt::{Correction, FinishFacts, GateResult, Prompt, StageChange};
@@ -36,7 +36,7 @@ pub use scenario::{Ask, Evaluator, Refused};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("run {0} is not finished; `baton resume` goes on with it")]
+    #[error("run {0} is not finished; `baton resume` continues it")]
     Unfinished(String),
     #[error("there is no run to go on with")]
     NothingToResume,
@@ -50,7 +50,7 @@ pub enum Error {
     NoComment,
     #[error("a comment has at most 8,000 characters; put the rest into a file and name it")]
     LongComment,
-    #[error("there is no option `{option}`; the question has {known}")]
+    #[error("there is no option `{option}`; answer {known}")]
     NoOption { option: String, known: String },
     #[error(
         "{stage} was interrupted, and since then somebody edited files that it may have changed too: {files}"
@@ -154,6 +154,15 @@ impl std::fmt::Debug for Around<'_> {
     }
 }
 
+impl Around<'_> {
+    /// For the journal: what runs the stages and the samples.
+    fn setup(&self) -> Option<RunSetup> {
+        let evaluation = self.evaluator.as_ref().and_then(|own| own.setup());
+        let setup = self.executors.setup()?;
+        Some(RunSetup { no_sandbox: !self.confined, evaluation, ..setup })
+    }
+}
+
 /// The time of day.
 pub fn now() -> Timestamp {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -249,6 +258,11 @@ pub fn look(board: &Board, run: &str) -> Result<State, Error> {
     folded(looked.state, &looked.records, &rules)
 }
 
+/// True if the last process of a run ended in order, with nothing open.
+pub fn has_left(board: &Board, state: &State) -> bool {
+    files::left(board, state.last_seq).is_some()
+}
+
 /// The last run of a blackboard.
 pub fn last_run(board: &Board) -> Result<Option<String>, Error> {
     let failed = |source| load::Error::Io { path: board.root.join("journal"), source };
@@ -331,6 +345,7 @@ impl<'a> Drive<'a> {
             limits,
             newest: files::newest_facts(board),
             scenario: scenario.map(str::to_owned),
+            setup: around.setup().map(Box::new),
             entry: HistoryText::new(workflow::goal_entry(&goal(task, scenario), (around.clock)())),
         };
         let mut journal = Journal::create(&journal_folder(board, &name), around.disk.clone())?;
@@ -430,7 +445,14 @@ impl<'a> Drive<'a> {
         }
         let left = files::left(board, drive.state.last_seq);
         let limits = limits.unwrap_or(drive.state.limits);
-        drive.commit(Event::Resumed { limits })?;
+        let setup = drive.around.setup().map(Box::new);
+        let change = drive.state.setup.as_ref().zip(setup.as_ref());
+        if let Some((before, now)) = change.and_then(|(before, now)| before.difference(now)) {
+            let said = format!("this run began with {before}; continuing with {now}");
+            (drive.around.watch)(Notice::Said(said));
+        }
+        let setup = setup.filter(|setup| drive.state.setup.as_ref() != Some(setup));
+        drive.commit(Event::Resumed { limits, setup })?;
         drive.adopt_since(left)?;
         Ok(drive)
     }

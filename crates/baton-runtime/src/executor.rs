@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use baton_core::config::Config;
-use baton_core::event::{Spent, StageId, StageResult};
+use baton_core::event::{RunSetup, Runner, Spent, StageId, StageResult};
 use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::{Format, Message, Request, Stop};
 use baton_core::policy;
@@ -112,6 +112,11 @@ pub trait Executor: Send {
     /// For people: what runs the stage.
     fn name(&self) -> String;
 
+    /// For the journal: what runs the stage. `None`: nothing that could be named again.
+    fn runner(&self) -> Option<Runner> {
+        None
+    }
+
     /// True if an interrupted call continues after its last recorded step instead of beginning anew.
     fn continues(&self, _call: &Call<'_>) -> bool {
         false
@@ -154,6 +159,10 @@ impl Plain {
 impl Executor for Plain {
     fn name(&self) -> String {
         format!("the model {}", self.mind.model)
+    }
+
+    fn runner(&self) -> Option<Runner> {
+        Some(self.mind.runner())
     }
 
     fn can_write(&self) -> bool {
@@ -289,6 +298,10 @@ impl Executor for Agent {
         format!("the program {}", self.preset.name)
     }
 
+    fn runner(&self) -> Option<Runner> {
+        Some(Runner { executor: self.preset.name.clone(), ..Runner::default() })
+    }
+
     fn call(
         &mut self,
         call: &Call<'_>,
@@ -419,6 +432,17 @@ impl Executors {
             Some(executor) => executor.as_mut(),
             None => self.default.as_mut(),
         }
+    }
+
+    /// For the journal: what runs the stages.
+    pub fn setup(&self) -> Option<RunSetup> {
+        let default = self.default.runner()?;
+        let agents = self.by_name.iter().filter_map(|(name, own)| {
+            let runner = own.runner().filter(|runner| *runner != default)?;
+            Some((name.clone(), runner))
+        });
+        let agents = agents.collect();
+        Some(RunSetup { default, agents, ..RunSetup::default() })
     }
 
     /// For people: who runs what.

@@ -357,6 +357,7 @@ fn nothing_started() -> baton_core::event::RunStarted {
         limits: baton_core::event::Limits::of(0, 0),
         newest: Vec::new(),
         scenario: None,
+        setup: None,
         entry: baton_core::event::HistoryText::new(String::new()),
     }
 }

@@ -27,6 +27,24 @@ pub struct Heart {
     _alive: mpsc::Sender<()>,
 }
 
+/// The holder of a lock, as its file names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: Option<i32>,
+    pub since: Option<String>,
+}
+
+impl Holder {
+    /// `process 12, run run-0001, since 2026-01-31T00:44:55`.
+    pub fn read(text: &str) -> Holder {
+        let part = |name: &str| text.trim().split(", ").find_map(|part| part.strip_prefix(name));
+        Holder {
+            pid: part("process ").and_then(|pid| pid.parse().ok()),
+            since: part("since ").map(str::to_owned),
+        }
+    }
+}
+
 /// Held as long as it lives.
 #[derive(Debug)]
 pub struct Lock {
@@ -101,6 +119,11 @@ impl Lock {
     pub fn is_in_place(&self) -> bool {
         let now = std::fs::metadata(&self.path);
         now.is_ok_and(|now| (now.dev(), now.ino()) == self.place)
+    }
+
+    /// The newest holder, alive or not.
+    pub fn last_holder(path: &Path) -> Option<Holder> {
+        load::text(path, 1_000).ok().map(|text| Holder::read(&text))
     }
 
     /// Who holds it now, without taking it.

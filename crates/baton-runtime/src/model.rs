@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use baton_core::event::Runner;
 use baton_core::id::Tokens;
 use baton_core::message::{self, Answer, BrokenCall, Message, Part, Request, ToolCall, Wire};
 use baton_core::text;
@@ -90,8 +91,13 @@ impl Endpoint {
         }
     }
 
+    /// True for the provider's own address.
+    pub fn is_official(&self) -> bool {
+        self.base_url == Endpoint::new(self.wire, None, None).base_url
+    }
+
     /// Whether it is on this machine.
-    fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         let rest = self.base_url.strip_prefix("http://").unwrap_or_default();
         ["127.", "localhost", "[::1]"].iter().any(|name| rest.starts_with(name))
     }
@@ -287,6 +293,19 @@ impl Client {
     pub fn with_tape(mut self, tape: cassette::Tape) -> Client {
         self.tape = Some(tape);
         self
+    }
+
+    /// For the journal of a run: where this model is called, without any key.
+    pub fn runner(&self, model: &str) -> Runner {
+        let url = &self.endpoint.base_url;
+        let is_playing = self.tape.as_ref().is_some_and(|tape| tape.player().is_some());
+        let executor = if is_playing { Runner::CASSETTE } else { Runner::BUILTIN };
+        Runner {
+            executor: executor.to_owned(),
+            provider: Some(self.endpoint.wire),
+            base_url: (self.without_keys(url) == *url).then(|| url.clone()),
+            model: Some(model.to_owned()),
+        }
     }
 
     /// The bytes that would be sent.

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use baton_core::config::Config;
 use baton_core::document::Document;
+use baton_core::event::RunSetup;
+use baton_core::message::Wire;
 
 use crate::board::{Board, CONFIG_FILE};
 use crate::load::{self, Environment};
+use crate::model::Endpoint;
 use crate::store;
 
 /// Commands that a project's files name, for people to read.
@@ -44,16 +47,22 @@ pub fn commands(board: &Board) -> Result<Vec<String>, load::Error> {
     Ok(all)
 }
 
-fn file(environment: &Environment) -> Option<PathBuf> {
+/// The file of this name in the user's own data folder.
+fn file(environment: &Environment, name: &str) -> Option<PathBuf> {
     let folder = match environment.get("XDG_DATA_HOME") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(environment.get("HOME")?).join(".local/share"),
     };
-    Some(folder.join("baton/trust.json"))
+    Some(folder.join("baton").join(name))
 }
 
-fn digest(commands: &[String]) -> String {
-    let text = serde_json::to_string(commands).unwrap_or_default();
+/// The commands that were agreed to, by blackboard.
+const COMMANDS: &str = "trust.json";
+/// The servers and the confinement that a user chose for the last run, by blackboard.
+const SETUPS: &str = "setups.json";
+
+fn digest(own: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string(own).unwrap_or_default();
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
@@ -73,18 +82,61 @@ pub fn is_trusted(board: &Board, environment: &Environment) -> Result<bool, load
     if commands.is_empty() {
         return Ok(true);
     }
-    let known = file(environment).map(|path| all(&path)).unwrap_or_default();
+    let known = file(environment, COMMANDS).map(|path| all(&path)).unwrap_or_default();
     Ok(known.get(&key(board)) == Some(&digest(&commands)))
 }
 
 /// Writes a person's consent down.
 pub fn trust(board: &Board, environment: &Environment) -> Result<Vec<String>, crate::board::Error> {
     let commands = commands(board)?;
-    if let Some(path) = file(environment) {
+    if let Some(path) = file(environment, COMMANDS) {
         let mut known = all(&path);
         known.insert(key(board), digest(&commands));
         let text = serde_json::to_string_pretty(&known).unwrap_or_default();
         store::write_new(&path, format!("{text}\n").as_bytes())?;
     }
     Ok(commands)
+}
+
+/// The parts of a setup that a project's files may not choose: where keys and code go, and whether
+/// commands are confined. `None`: it has none of them.
+fn chosen_by_the_user(setup: &RunSetup) -> Option<(Vec<&str>, bool)> {
+    let is_foreign = |wire: Wire, url: &str| {
+        let endpoint = Endpoint::new(wire, Some(url), None);
+        !endpoint.is_official() && !endpoint.is_local()
+    };
+    let urls: Vec<&str> = setup
+        .runners()
+        .filter_map(|own| own.provider.zip(own.base_url.as_deref()))
+        .filter(|(wire, url)| is_foreign(*wire, url))
+        .map(|(_, url)| url)
+        .collect();
+    (!urls.is_empty() || setup.no_sandbox).then_some((urls, setup.no_sandbox))
+}
+
+/// True if what a journal says of its run was chosen by this user: a journal may have come with a
+/// project.
+pub fn is_own_setup(board: &Board, environment: &Environment, setup: &RunSetup) -> bool {
+    let Some(chosen) = chosen_by_the_user(setup) else { return true };
+    let known = file(environment, SETUPS).map(|path| all(&path)).unwrap_or_default();
+    known.get(&key(board)) == Some(&digest(&chosen))
+}
+
+/// Remembers the setup of the last run as this user's choice.
+pub fn own_setup(
+    board: &Board,
+    environment: &Environment,
+    setup: &RunSetup,
+) -> Result<(), store::Error> {
+    let (Some(path), Some(chosen)) = (file(environment, SETUPS), chosen_by_the_user(setup)) else {
+        return Ok(());
+    };
+    let mut known = all(&path);
+    let own = digest(&chosen);
+    if known.get(&key(board)) == Some(&own) {
+        return Ok(());
+    }
+    known.insert(key(board), own);
+    let text = serde_json::to_string_pretty(&known).unwrap_or_default();
+    store::write_new(&path, format!("{text}\n").as_bytes())
 }

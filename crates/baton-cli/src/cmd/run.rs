@@ -11,12 +11,13 @@ use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::Wire;
 use baton_core::profile::Profile;
 use baton_core::turn::Room;
+use baton_core::view;
 use baton_core::workflow::{APPROVE, Phase, State};
 use baton_runtime::agent::Mind;
 use baton_runtime::board::{Board, NewBoard};
 use baton_runtime::drive::{self, Around, Control, Drive, Edits, End, Evaluator, Notice};
 use baton_runtime::executor::{self, Agent, Builtin, Executor, Executors, PRESETS, Plain};
-use baton_runtime::lock::{self, Lock};
+use baton_runtime::lock::{self, Holder, Lock};
 use baton_runtime::model::cassette::Tape;
 use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::model::{Client, Limits as CallLimits, catalogue};
@@ -24,12 +25,15 @@ use baton_runtime::store::Disk;
 use baton_runtime::{builtin, git, load, trust};
 use serde_json::json;
 
-use super::{Outcome, Place};
+use super::watch::{asked_text, cost, open_question, records};
+use super::{Outcome, Place, setup};
 use crate::args::{
     AnswerArgs, BudgetArgs, EditsArg, HowArgs, ProviderArgs, RunArgs, StopArgs, TapeArgs,
 };
 use crate::progress::Progress;
-use crate::reply::{DAMAGED, Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
+use crate::reply::{
+    DAMAGED, Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING, counted,
+};
 use crate::signals::Request;
 
 pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
@@ -55,11 +59,20 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let limits = limits(&board.config, &args.budget, None);
     let scenario = scenario(&board, args.scenario.as_deref())?;
     let mut session = Session::with(place, &board, executors, &args.how)?;
+    if let Some(last) = drive::last_run(&board).map_err(failed)? {
+        match drive::is_over(&board, &last) {
+            Ok(false) => return Err(failed(drive::Error::Unfinished(last))),
+            Ok(true) | Err(drive::Error::NothingToResume) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
     // The repository may be younger than the blackboard.
     let _ = git::exclude(&board.root);
     if let Some(dirty) = git::dirty(&drive::project_of(&board.root), &place.environment) {
+        let (changes, it) =
+            (counted(dirty, "uncommitted change"), if dirty == 1 { "it" } else { "them" });
         session.say(&format!(
-            "the work tree has {dirty} changes that are not committed; they are part of the snapshots, and `baton diff` does not show them"
+            "{changes} in the work tree; snapshots include {it}, `baton diff` leaves {it} out"
         ));
     }
     session.go(|around| Drive::start_on(around, &task, scenario.as_deref(), limits))
@@ -99,7 +112,7 @@ fn scenario(board: &Board, named: Option<&str>) -> Result<Option<String>, Failur
 }
 
 pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
-    let board = place.board()?;
+    let mut board = place.board()?;
     let run = drive::last_run(&board).map_err(failed)?;
     let Some(run) = run else { return Err(failed(drive::Error::NothingToResume)) };
     if drive::is_over(&board, &run).map_err(failed)? {
@@ -107,7 +120,8 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     }
     let before = drive::look(&board, &run).map_err(failed)?;
     let limits = limits(&board.config, &args.budget, Some(before.limits));
-    let mut session = Session::open(place, &board, &args.how)?;
+    let how = setup::continued(place, &mut board, &args.how, before.setup.as_deref())?;
+    let mut session = Session::open(place, &board, &how)?;
     let mut edits = args.edits.map(|edits| match edits {
         EditsArg::Keep => Edits::Keep,
         EditsArg::Discard => Edits::Discard,
@@ -131,35 +145,33 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
 }
 
 pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
-    let board = place.board()?;
+    let mut board = place.board()?;
     // Looked at first: a wrong answer must not set a stopped run going.
     let run = drive::last_run(&board).map_err(failed)?;
     let Some(run) = run else { return Err(failed(drive::Error::NothingToResume)) };
     if drive::is_over(&board, &run).map_err(failed)? {
         return Err(failed(drive::Error::AlreadyFinished(run)));
     }
-    let (question, asked_seq) = match drive::look(&board, &run).map_err(failed)?.phase {
-        Phase::Waiting { question, asked_seq, .. } => (question, Some(asked_seq)),
-        Phase::Ask { question, .. } => (question, None),
-        _ => return Err(failed(drive::Error::NoQuestion)),
+    let state = drive::look(&board, &run).map_err(failed)?;
+    let records = records(&board, &run)?;
+    let Some((number, question)) = open_question(&state, &records) else {
+        return Err(failed(drive::Error::NoQuestion));
     };
-    if args.question.is_some() && args.question != asked_seq {
-        let wanted = args.question.unwrap_or_default();
-        let open = asked_seq.map_or("none".to_owned(), |open| format!("question {open}"));
-        let message = format!("question {wanted} is not open; {open} is");
+    if let Some(wanted) = args.question.filter(|wanted| *wanted != number) {
+        let message = format!("question {wanted} is not open; question {number} is");
         return Err(Failure::new(USAGE, message).hint("`baton status` shows it"));
     }
-    let known: Vec<&str> = question.options.iter().map(|own| own.option_id.as_str()).collect();
-    if !known.contains(&args.option.as_str()) {
-        let (option, known) =
-            (baton_core::text::shown(&args.option, 60), baton_core::problem::list(&known));
+    let Some(option) = question.choice(&args.option).map(|own| own.option_id.clone()) else {
+        let option = baton_core::text::shown(&args.option, 60);
+        let known = view::answers(question);
         return Err(failed(drive::Error::NoOption { option, known }));
-    }
-    let mut session = Session::open(place, &board, &args.how)?;
+    };
+    let how = setup::continued(place, &mut board, &args.how, state.setup.as_deref())?;
+    let mut session = Session::open(place, &board, &how)?;
     let comment = args.comment.clone().unwrap_or_default();
     session.go(|around| {
         let mut drive = Drive::resume(around, None)?;
-        drive.answer(&args.option, &comment)?;
+        drive.answer(&option, &comment)?;
         Ok(drive)
     })
 }
@@ -170,21 +182,19 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
     let holder = Lock::holder(&path);
     if args.abandon {
         if let Some(by) = holder {
-            return Err(Failure::new(HELD, format!("the run goes on in another process: {by}"))
+            return Err(Failure::new(HELD, format!("the run is running in another process: {by}"))
                 .hint("`baton stop` first, then `baton stop --abandon`"));
         }
-        drive::abandon(&board, Disk::default()).map_err(failed)?;
-        let text = "the run is given up; its files stay as they are, and another can begin\n";
-        return Ok(Reply::new(text, json!({ "ok": true, "abandoned": true })));
+        let run = drive::abandon(&board, Disk::default()).map_err(failed)?;
+        let text =
+            format!("Run {run} abandoned. Its files are unchanged; you can start a new run.\n");
+        return Ok(Reply::new(text, json!({ "ok": true, "run": run, "abandoned": true })));
     }
     let Some(holder) = holder else {
-        return Err(Failure::new(USAGE, "no run is going on here")
-            .hint("`baton status` says where it stands"));
+        return Err(Failure::new(USAGE, "no run is running here")
+            .hint("`baton status` shows the state of the last one"));
     };
-    let pid = holder
-        .strip_prefix("process ")
-        .and_then(|rest| rest.split(',').next()?.parse::<i32>().ok());
-    let Some(pid) = pid else {
+    let Some(pid) = Holder::read(&holder).pid else {
         return Err(Failure::new(INTERNAL, format!("cannot tell which process it is: {holder}")));
     };
     let ask =
@@ -377,12 +387,17 @@ impl<'a> Session<'a> {
     ) -> Outcome {
         let (is_asked, asking) = (is_asked(self.place), self.asking.clone());
         let (yes, may_approve) = (self.yes, self.board.config.approval.by_yes);
+        let (place, board) = (self.place, self.board);
         let mut drive = begin(self.around()).map_err(failed)?;
+        if let Some(setup) = &drive.state().setup {
+            // Without it, `resume` asks for the flags again.
+            let _ = trust::own_setup(board, &place.environment, setup);
+        }
         loop {
             let end = drive.run().map_err(failed)?;
             let (question, by) = match (&end, &drive.state().phase) {
                 (End::Waiting, Phase::Waiting { question, by, .. }) => (question.clone(), *by),
-                _ => return Ok(ended(&end, drive.state())),
+                _ => return Ok(ended(&end, drive.state(), board)),
             };
             if yes && let Some(option) = by_yes(&question, by, may_approve) {
                 drive.answer(&option, "answered by --yes").map_err(failed)?;
@@ -393,12 +408,12 @@ impl<'a> Session<'a> {
             asking.store(false, Ordering::SeqCst);
             match answer {
                 Some((option, comment)) => match drive.answer(&option, &comment) {
-                    Err(drive::Error::NoComment) => {
-                        let _ = writeln!(std::io::stderr(), "{}", drive::Error::NoComment);
+                    Err(error @ (drive::Error::NoComment | drive::Error::LongComment)) => {
+                        let _ = writeln!(std::io::stderr(), "{error}");
                     }
                     answered => answered.map_err(failed)?,
                 },
-                None => return Ok(ended(&end, drive.state())),
+                None => return Ok(ended(&end, drive.state(), board)),
             }
         }
     }
@@ -434,50 +449,39 @@ fn asked_edits(message: &str) -> Option<Edits> {
     }
 }
 
-/// Asks at the terminal. `None`: no answer now.
+/// Asks at the terminal, again after a wrong answer. `None`: no answer now.
 fn ask(question: &Question) -> Option<(String, String)> {
     let mut err = std::io::stderr();
     let shown = |text: &str| baton_core::text::escaped(text);
-    let _ = writeln!(err, "\n{}\n{}", shown(&question.title), shown(&question.text));
-    for (index, option) in question.options.iter().enumerate() {
-        let best = if question.recommended_option_id.as_ref() == Some(&option.option_id) {
-            " (recommended)"
-        } else {
-            ""
-        };
-        let _ = writeln!(
-            err,
-            "  {}. {}: {}{best}",
-            index + 1,
-            shown(&option.option_id),
-            shown(&option.description)
-        );
+    let _ = write!(err, "\n{}", shown(&view::question(question)));
+    loop {
+        let last = question.options.len();
+        let _ = write!(err, "Answer (1-{last} or name, optional comment; Enter to decide later): ");
+        let mut line = String::new();
+        std::io::stdin().lock().read_line(&mut line).ok()?;
+        let (word, comment) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        if word.is_empty() {
+            return None;
+        }
+        if let Some(option) = question.choice(word) {
+            return Some((option.option_id.clone(), comment.trim().to_owned()));
+        }
+        let word = baton_core::text::shown(word, 60);
+        let _ = writeln!(err, "`{word}` is not an option; answer {}", view::answers(question));
     }
-    let _ = write!(err, "number or name, then a comment if you like; empty to leave it open: ");
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).ok()?;
-    let (word, comment) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
-    let by_number =
-        word.parse::<usize>().ok().and_then(|number| question.options.get(number.checked_sub(1)?));
-    let option = by_number.or_else(|| question.options.iter().find(|own| own.option_id == word))?;
-    Some((option.option_id.clone(), comment.trim().to_owned()))
 }
 
-/// What a run says when it is left.
-fn ended(end: &End, state: &State) -> Reply {
+/// The closing lines of a run.
+fn ended(end: &End, state: &State, board: &Board) -> Reply {
     let totals = &state.totals;
-    let cost = match totals.unknown_costs {
-        0 => catalogue::Cost(totals.cost).to_string(),
-        _ if totals.cost == 0 => "unknown".to_owned(),
-        unknown => format!("at least {} ({unknown} stages unknown)", catalogue::Cost(totals.cost)),
-    };
     let figures = format!(
-        "{} iterations, {} stages, {:.1} s, {} tokens{}, cost {cost}",
-        totals.iterations,
-        totals.stages,
+        "{}, {}, {:.1} s, {} tokens{}, cost {}",
+        counted(totals.iterations as usize, "iteration"),
+        counted(totals.stages as usize, "stage"),
         totals.milliseconds as f64 / 1e3,
         totals.tokens,
         if totals.uncounted > 0 { " counted" } else { "" },
+        cost(totals),
     );
     let (code, text) = match end {
         End::Finished => {
@@ -501,25 +505,12 @@ fn ended(end: &End, state: &State) -> Reply {
             (0, format!("finished\nfiles changed: {files}\ngates passed: {gates}\n{figures}\n"))
         }
         End::Waiting => {
-            let question = match &state.phase {
-                Phase::Waiting { question, asked_seq, .. } => {
-                    let options: Vec<String> = question
-                        .options
-                        .iter()
-                        .map(|option| format!("  {}: {}", option.option_id, option.description))
-                        .collect();
-                    format!(
-                        "question {asked_seq}: {}\n{}\n{}\n",
-                        question.title,
-                        question.text,
-                        options.join("\n")
-                    )
-                }
-                _ => String::new(),
-            };
-            (WAITING, format!("waits for a person\n{question}`baton answer OPTION` goes on\n"))
+            let records = records(board, state.run.as_str()).unwrap_or_default();
+            let asked = open_question(state, &records);
+            let text = asked.map(|(number, question)| asked_text(number, question));
+            (WAITING, text.unwrap_or_default())
         }
-        End::Parked => (WAITING, format!("parked; `baton resume` goes on\n{figures}\n")),
+        End::Parked => (WAITING, format!("parked; `baton resume` continues\n{figures}\n")),
         End::Stopped(stop) => {
             let code = match stop {
                 Stop::Protocol(_) => PROTOCOL,
@@ -530,7 +521,7 @@ fn ended(end: &End, state: &State) -> Reply {
             (
                 code,
                 format!(
-                    "stopped: {}\n{figures}\nnothing is lost; `baton resume` goes on from here once the cause is mended\n",
+                    "stopped: {}\n{figures}\nProgress is saved. Fix the cause, then run `baton resume`.\n",
                     stop.why()
                 ),
             )

@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::time::Duration;
 
+use baton_core::decision::Question;
 use baton_core::event::{Event, Record};
-use baton_core::workflow::State;
+use baton_core::view::RunState;
+use baton_core::workflow::{Phase, State, Totals};
 use baton_core::{text, view};
 use baton_runtime::board::Board;
 use baton_runtime::lock::Lock;
@@ -17,7 +19,7 @@ use serde_json::json;
 use super::run::failed;
 use super::{Outcome, Place};
 use crate::args::LogArgs;
-use crate::reply::{Failure, HELD, INTERNAL, Reply, USAGE, table};
+use crate::reply::{Failure, HELD, INTERNAL, Reply, USAGE, counted, table};
 
 pub(super) fn status(place: &Place) -> Outcome {
     let board = place.board()?;
@@ -29,45 +31,104 @@ pub(super) fn status(place: &Place) -> Outcome {
         Err(error @ drive::Error::RulesChanged { .. })
             if drive::is_over(&board, &run).map_err(failed)? =>
         {
-            let text = format!(
-                "run     {run}\nstands  over; its figures cannot be told any more: {error}\n"
-            );
-            return Ok(Reply::new(text, json!({ "ok": true, "run": run, "stands": "over" })));
+            let last = records(&board, &run)?.pop();
+            let is_abandoned = matches!(last.map(|own| own.event), Some(Event::Abandoned));
+            let over = if is_abandoned { RunState::Abandoned } else { RunState::Finished };
+            let word = if is_abandoned { "abandoned" } else { "finished" };
+            let text =
+                format!("run    {run}\nstate  {word}; its figures cannot be shown: {error}\n");
+            return Ok(Reply::new(
+                text,
+                json!({ "ok": true, "run": run, "state": over, "stands": word }),
+            ));
         }
         other => other.map_err(failed)?,
     };
     let all = records(&board, &run)?;
     let prompts: Vec<u64> = all.iter().filter_map(main_prompt).collect();
     let largest = prompts.iter().copied().max().unwrap_or(0);
-    let alarms = view::alarms(&state.totals, largest, view::cache_figures(&all));
-    let standing = match Lock::holder(&drive::lock_path(&board)) {
-        Some(holder) => format!("goes on in {holder}"),
-        None => view::standing(&state),
-    };
+    let cache = view::cache_figures(&all);
+    // A repair loop that is under way has not failed.
+    let mut totals = state.totals;
+    let is_repairing = state.current.subloop.is_some() && state.current.subloop_end.is_none();
+    totals.subloops = totals.subloops.saturating_sub(u32::from(is_repairing));
+    let alarms = view::alarms(&totals, largest, cache);
+    let (run_state, standing) = standing(&board, &state, &all);
     let mut rows = vec![
         vec!["run".to_owned(), format!("{run}: {}", text::shown(state.task.trim(), 120))],
-        vec!["stands".to_owned(), standing.clone()],
+        vec!["state".to_owned(), standing.clone()],
     ];
     rows.extend(figures(&state));
     let mean = prompts.iter().sum::<u64>() / prompts.len().max(1) as u64;
-    rows.push(vec![
-        "MAIN's prompt".to_owned(),
-        format!("{mean} bytes in the mean, {largest} at most"),
-    ]);
-    let cache = view::cache_figures(&all);
-    rows.push(vec![
-        "summaries".to_owned(),
-        format!("{} from the cache, {} made", cache.hits, cache.extracted),
-    ]);
+    if !prompts.is_empty() {
+        let value = format!("{} average, {} max", kilobytes(mean), kilobytes(largest));
+        rows.push(vec!["MAIN prompt".to_owned(), value]);
+    }
+    if cache.hits + cache.extracted > 0 {
+        let value = format!("{} from the cache, {} extracted", cache.hits, cache.extracted);
+        rows.push(vec!["summaries".to_owned(), value]);
+    }
     let mut out = table(&rows);
     for alarm in &alarms {
         let kind = if alarm.is_warning { "warning" } else { "info" };
         out.push_str(&format!("{kind}: {}\n", alarm.text));
     }
+    let question = open_question(&state, &all);
+    if let Some((number, question)) = &question {
+        out.push_str(&format!("\n{}", asked_text(*number, question)));
+    }
     let alarm = |alarm: &view::Alarm| json!({ "warning": alarm.is_warning, "text": alarm.text });
     let alarms: Vec<_> = alarms.iter().map(alarm).collect();
-    let json = json!({ "ok": true, "run": run, "stands": standing, "iteration": state.iteration, "totals": state.totals, "limits": state.limits, "stopped": state.stopped, "alarms": alarms });
+    let question = question.map(|(number, question)| asked_json(number, question));
+    let stopped = state.stopped.as_ref().filter(|_| run_state != RunState::Abandoned);
+    let json = json!({ "ok": true, "run": run, "state": run_state, "stands": standing, "question": question, "iteration": state.iteration, "totals": state.totals, "limits": state.limits, "stopped": stopped, "alarms": alarms });
     Ok(Reply::new(out, json))
+}
+
+/// The state of a run, in one word and in a sentence.
+fn standing(board: &Board, state: &State, all: &[Record]) -> (RunState, String) {
+    let path = drive::lock_path(board);
+    let is_alive = Lock::holder(&path).is_some();
+    let holder = Lock::last_holder(&path);
+    let pid = holder.as_ref().and_then(|own| own.pid).map(|pid| pid.to_string());
+    let since = holder.as_ref().and_then(|own| own.since.as_deref());
+    let has_left = drive::has_left(board, state);
+    let worker = view::Worker { pid: pid.as_deref(), since, is_alive, has_left };
+    let run_state = RunState::of(state, all.last().map(|record| &record.event), &worker);
+    (run_state, run_state.sentence(state, &worker))
+}
+
+/// The question that waits for its answer, with its number in the run, from 1.
+pub(super) fn open_question<'a>(state: &'a State, all: &[Record]) -> Option<(usize, &'a Question)> {
+    let asked = all.iter().filter(|own| matches!(own.event, Event::Asked { .. })).count();
+    match &state.phase {
+        Phase::Waiting { question, .. } => Some((asked, question)),
+        Phase::Ask { question, .. } => Some((asked + 1, question)),
+        _ => None,
+    }
+}
+
+/// An open question and how to answer it.
+pub(super) fn asked_text(number: usize, question: &Question) -> String {
+    let words: Vec<String> = (1..=question.options.len()).map(|own| own.to_string()).collect();
+    let ids: Vec<&str> = question.options.iter().map(|own| own.option_id.as_str()).collect();
+    format!(
+        "Waiting for your answer (question {number})\n{}`baton answer {}` or `baton answer {}` continues\n",
+        view::question(question),
+        words.join("|"),
+        ids.join("|")
+    )
+}
+
+fn asked_json(number: usize, question: &Question) -> serde_json::Value {
+    let options: Vec<_> = (question.options.iter().enumerate())
+        .map(|(index, option)| json!({ "number": index + 1, "option_id": option.option_id, "description": option.description, "recommended": question.is_recommended(option) }))
+        .collect();
+    json!({ "number": number, "title": question.title, "text": question.text, "options": options, "recommended_option_id": question.recommended_option_id })
+}
+
+fn kilobytes(bytes: u64) -> String {
+    format!("{:.1} kB", bytes as f64 / 1e3)
 }
 
 /// Bytes of a prompt of MAIN.
@@ -80,49 +141,64 @@ fn main_prompt(record: &Record) -> Option<u64> {
     }
 }
 
+/// Rows for the figures of a run; those that are zero are left out.
 fn figures(state: &State) -> Vec<Vec<String>> {
     let totals = &state.totals;
     let seconds = |milliseconds: u64| format!("{:.1} s", milliseconds as f64 / 1e3);
-    let known = if totals.unknown_costs > 0 { "at least " } else { "" };
-    let counted = if totals.uncounted > 0 { " counted" } else { "" };
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    vec![
-        row(
-            "iteration",
-            format!(
-                "{} ({} of {} used)",
-                state.iteration, totals.iterations, state.limits.iterations
-            ),
-        ),
-        row(
-            "stages",
-            format!(
-                "{} ({} decisions of MAIN, {} corrections)",
-                totals.stages, totals.main_calls, totals.corrections
-            ),
-        ),
-        row("time", seconds(totals.milliseconds)),
-        row("tokens", format!("{}{counted} ({} from a cache)", totals.tokens, totals.cached)),
-        row("cost", format!("{known}{}", Cost(totals.cost))),
-        row(
-            "sub-loops",
-            format!(
-                "{} entered in {} runs of the tester, {} repaired, {}, {} decisions saved",
-                totals.subloops,
-                totals.tester_runs,
-                totals.subloops_passed,
-                seconds(totals.subloop_milliseconds),
-                totals.main_calls_saved
-            ),
-        ),
-        row(
-            "overturned",
-            format!("{} passes, {} finishes", totals.passes_overturned, totals.finishes_overturned),
-        ),
-    ]
+    let count = |count: u32, thing: &str| counted(count as usize, thing);
+    let mut rows = Vec::new();
+    let mut row = |name: &str, is_shown: bool, value: String| {
+        if is_shown {
+            rows.push(vec![name.to_owned(), value]);
+        }
+    };
+    let (iteration, most) = (state.iteration, state.limits.iterations);
+    row("iteration", true, format!("{iteration} ({} of {most} used)", totals.iterations));
+    let mut kinds = vec![format!("{} of MAIN", count(totals.main_calls, "decision"))];
+    if totals.corrections > 0 {
+        kinds.push(count(totals.corrections, "correction"));
+    }
+    row("stages", totals.stages > 0, format!("{} ({})", totals.stages, kinds.join(", ")));
+    row("time", totals.milliseconds > 0, seconds(totals.milliseconds));
+    let tokens = format!("{}{}", totals.tokens, if totals.uncounted > 0 { " counted" } else { "" });
+    let cached = match totals.cached {
+        0 => String::new(),
+        cached => format!(" ({cached} from a cache)"),
+    };
+    row("tokens", totals.tokens > 0, format!("{tokens}{cached}"));
+    row("cost", totals.stages > 0, cost(totals));
+    let loops = format!(
+        "{} in {}, {} repaired, {}, {} saved",
+        totals.subloops,
+        count(totals.tester_runs, "run") + " of the tester",
+        totals.subloops_passed,
+        seconds(totals.subloop_milliseconds),
+        count(totals.main_calls_saved, "decision")
+    );
+    row("sub-loops", totals.subloops > 0, loops);
+    let (passes, finishes) = (totals.passes_overturned, totals.finishes_overturned);
+    let plural = |count: u32, one: &str, more: &str| {
+        format!("{count} {}", if count == 1 { one } else { more })
+    };
+    let overturned =
+        format!("{}, {}", plural(passes, "pass", "passes"), plural(finishes, "finish", "finishes"));
+    row("overturned", passes + finishes > 0, overturned);
+    rows
 }
 
-fn records(board: &Board, run: &str) -> Result<Vec<Record>, Failure> {
+/// The cost of a run, as far as it is known.
+pub(super) fn cost(totals: &Totals) -> String {
+    match totals.unknown_costs {
+        0 => Cost(totals.cost).to_string(),
+        _ if totals.cost == 0 => "unknown (no price is known for its model)".to_owned(),
+        unknown => {
+            let stages = counted(unknown as usize, "stage");
+            format!("at least {} ({stages} of unknown cost)", Cost(totals.cost))
+        }
+    }
+}
+
+pub(super) fn records(board: &Board, run: &str) -> Result<Vec<Record>, Failure> {
     journal::records(&drive::journal_folder(board, run)).map_err(|error| failed(error.into()))
 }
 
@@ -170,17 +246,13 @@ pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
         shown = all.len();
         // What stopped a run may stand in its state alone.
         let stopped = drive::look(&board, &run).ok().and_then(|state| state.stopped);
-        let has_line = all.last().is_some_and(|last| matches!(last.event, Event::Stopped { .. }));
-        if let Some(stop) = stopped.as_ref().filter(|_| !has_line && !place.json && !args.lines) {
+        let is_told = all.last().is_some_and(|last| {
+            matches!(last.event, Event::Finished { .. } | Event::Stopped { .. } | Event::Abandoned)
+        });
+        if let Some(stop) = stopped.as_ref().filter(|_| !is_told && !place.json && !args.lines) {
             out.push_str(&format!("stopped: {}\n", text::shown(stop.why(), 300)));
         }
-        let is_over = stopped.is_some()
-            || all.last().is_some_and(|last| {
-                matches!(
-                    last.event,
-                    Event::Finished { .. } | Event::Stopped { .. } | Event::Abandoned
-                )
-            });
+        let is_over = stopped.is_some() || is_told;
         if !args.follow {
             let json = json!({ "ok": true, "run": run, "records": all });
             let text = if place.json { String::new() } else { out };

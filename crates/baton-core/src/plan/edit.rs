@@ -187,7 +187,13 @@ impl Plan {
     fn known(&self, id: &str) -> Result<&Task, Problem> {
         self.task(id).ok_or_else(|| {
             let ids: Vec<&str> = self.tasks.iter().map(|task| task.id.as_str()).collect();
-            Problem::new("plan-unknown-id", format!("there is no task `{id}`")).one_of(id, &ids)
+            let problem = Problem::new("plan-unknown-id", format!("there is no task `{id}`"));
+            if ids.is_empty() {
+                problem
+                    .expected(format!("`add {id}: <title>` before it, since the plan has no task"))
+            } else {
+                problem.one_of(id, &ids)
+            }
         })
     }
 

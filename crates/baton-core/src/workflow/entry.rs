@@ -1,10 +1,10 @@
 //! What a run writes for people and for the next prompt: entries of the history, work orders.
 
 use super::{Answer, Rules, State};
-use crate::decision::{self, Decision, Moment};
+use crate::decision::{self, Decision, Moment, Next};
 use crate::event::{Event, HistoryText};
 use crate::history::{self, Block, Entry, Heading, Milestone};
-use crate::id::{AgentName, FINISH, FINISH_REVIEW, Iteration, Timestamp};
+use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, Timestamp};
 use crate::plan::Plan;
 use crate::policy::Outcome;
 use crate::text;
@@ -32,11 +32,19 @@ impl State {
     pub fn answer_entry(&self, answer: &Answer, now: Timestamp) -> String {
         // The iteration before: ours are asked between two.
         let iteration = Iteration(self.iteration.0.saturating_sub(1));
-        history::render(&answer_block(answer, iteration, now))
+        let reason = "Baton asks, because the run does not progress by itself";
+        history::render(&answer_block(answer, reason, iteration, now))
     }
 
     fn entry(&self, rules: &Rules<'_>, now: Timestamp) -> String {
         let decision = self.decision(rules);
+        let asked_because = match &decision {
+            Some(Decision { next: Next::Agent(agent), .. }) => {
+                format!("{agent} may not run before its design is approved")
+            }
+            Some(decision) => decision.reason.clone(),
+            None => String::new(),
+        };
         let mut lines: Vec<(&str, String)> = Vec::new();
         if let Some(decision) = &decision {
             lines.push(("next_agent", decision.next.word().to_owned()));
@@ -84,7 +92,7 @@ impl State {
         }
         lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
         lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
-        lines.extend(self.finish_line());
+        lines.extend(self.finish_line(rules));
         lines.extend(decision.and_then(|decision| decision.note).map(|note| ("note", note)));
         let fields = lines.iter().map(|(key, value)| Entry::field(key, text::cut(value, FIELD)));
         let title =
@@ -97,18 +105,24 @@ impl State {
             lines: fields.collect(),
         });
         if let Some(answer) = &self.current.answer {
-            out.push_str(&history::render(&answer_block(answer, self.iteration, now)));
+            let block = answer_block(answer, &asked_because, self.iteration, now);
+            out.push_str(&history::render(&block));
         }
         out
     }
 
-    fn finish_line(&self) -> Option<(&'static str, String)> {
+    fn finish_line(&self, rules: &Rules<'_>) -> Option<(&'static str, String)> {
         let check = self.current.check.as_ref().filter(|_| self.current.is_finish)?;
-        let decision = decision::read(&check.answer, &[], Moment::FinishCheck).ok();
-        let how = match decision {
-            _ if self.is_finished() => format!("{FINISH} stands"),
-            Some(_) => format!("{FINISH} does not stand: {}", check.open.join("; ")),
-            None => "the work goes on".to_owned(),
+        let agents = rules.pack.manifest.agent_names();
+        let decision = decision::read(&check.answer, &agents, Moment::FinishCheck).ok()?;
+        let how = match decision.next {
+            _ if self.is_finished() => format!("{FINISH} stands: {}", decision.reason),
+            Next::Finish => format!("{FINISH} does not stand: {}", check.open.join("; ")),
+            next => format!(
+                "{FINISH} does not stand: {FINISH_CHECK} chose {}: {}",
+                next.word(),
+                decision.reason
+            ),
         };
         Some(("finish", how))
     }
@@ -134,8 +148,8 @@ impl State {
         if self.current.is_finish {
             found.push(Milestone::FinishAttempt { number: self.totals.finishes });
         }
-        let decided = self.current.decided.as_ref();
-        let changes = decided.map_or(0, |decided| decided.plan_changes);
+        let decided = [&self.current.decided, &self.current.check].into_iter().flatten();
+        let changes = decided.map(|decided| decided.plan_changes).max().unwrap_or(0);
         if changes > policy.plan_changes_over as usize {
             found.push(Milestone::PlanUpdate { changes });
         }
@@ -159,7 +173,12 @@ impl State {
     }
 }
 
-fn answer_block(answer: &Answer, iteration: Iteration, now: Timestamp) -> Block<'_> {
+fn answer_block<'a>(
+    answer: &'a Answer,
+    reason: &'a str,
+    iteration: Iteration,
+    now: Timestamp,
+) -> Block<'a> {
     let options: Vec<String> = answer
         .question
         .options
@@ -171,6 +190,7 @@ fn answer_block(answer: &Answer, iteration: Iteration, now: Timestamp) -> Block<
         title: answer.question.title.as_str().into(),
         time: Some(now.to_string().into()),
         lines: vec![
+            Entry::field("reason", text::cut(reason, FIELD)),
             Entry::field("question", answer.question.text.as_str()),
             Entry::field("options", options.join("\n")),
             Entry::field("user_choice", answer.option_id.as_str()),

@@ -48,7 +48,7 @@ pub fn judge_decision(
     }
     let applied = match planned(state, rules, &decision, plan) {
         Ok(applied) => applied,
-        Err(problems) => return refused(&problems),
+        Err(problems) => return refused(&decision::located(answer, problems)),
     };
     if let Err(problem) = tested_first(state, rules, &decision, plan) {
         return refused(&[problem]);

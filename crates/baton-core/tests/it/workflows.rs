@@ -45,6 +45,7 @@ fn start(limits: Limits) -> RunStarted {
         limits,
         newest: Vec::new(),
         scenario: None,
+        setup: None,
         entry: HistoryText::new(goal_entry("Make it safe", NOW)),
     }
 }
@@ -290,7 +291,7 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
     assert_eq!(run.due(), "TEST again");
     run.says("iteration: 9\nverdict: PASS\nblockers: none\n");
     assert!(run.due().starts_with("stopped: "), "{}", run.due());
-    run.take(Event::Resumed { limits: limits() });
+    run.take(Event::Resumed { limits: limits(), setup: None });
     assert_eq!(run.due(), "TEST again", "it may try again, and sees its error");
     run.reports("PASS", "none");
     assert_eq!(run.due(), "MAIN");
@@ -400,7 +401,61 @@ fn finish_check_may_send_somebody_to_work_at_once() {
     let mut run = to_check(&pack, &config, "FAIL", "");
     run.decides("DEV", "");
     assert_eq!((run.due().as_str(), run.state.iteration), ("DEV", Iteration(3)));
-    assert!(run.history().contains("finish: the work goes on"), "{}", run.history());
+    let line = "finish: FINISH does not stand: FINISH_CHECK chose DEV: because\n";
+    assert!(run.history().contains(line), "{}", run.history());
+}
+
+#[test]
+fn a_finish_line_always_names_its_reason() {
+    let (pack, config) = rules();
+    let question = r#"{"next_agent":"USER","reason":"the goal allows both","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":null}}"#;
+    let mut asks = to_check(&pack, &config, "PASS", VERIFIED);
+    asks.says(question);
+    let line = "finish: FINISH does not stand: FINISH_CHECK chose USER: the goal allows both\n";
+    assert!(asks.history().contains(line), "{}", asks.history());
+    let mut done = to_check(&pack, &config, "PASS", VERIFIED);
+    done.decides("FINISH", "");
+    assert!(done.history().contains("finish: FINISH stands: because\n"), "{}", done.history());
+}
+
+#[test]
+fn a_plan_change_of_finish_check_is_in_one_history_entry() {
+    let (pack, config) = rules();
+    let mut run = to_check(&pack, &config, "FAIL", VERIFIED);
+    run.decides("DEV", "update M1-T1 status to IN_PROGRESS");
+    run.reports("PASS", "none");
+    let history = run.history();
+    assert_eq!(history.matches("VERIFIED→IN_PROGRESS").count(), 1, "{history}");
+    let entry = history.split("## Iteration 3").nth(1).unwrap();
+    assert!(entry.contains("dev_plan: none\n"), "{entry}");
+}
+
+#[test]
+fn an_unknown_task_in_a_plan_statement_is_named_at_its_place_in_the_decision() {
+    let (pack, config) = rules();
+    let mut run = Run::new(&pack, &config);
+    let answer = |plan: &str| {
+        format!(
+            "{{\"next_agent\":\"DEV\",\"reason\":\"r\",\n  \"dev_plan\":{plan},\"finish_review_override\":null}}"
+        )
+    };
+    let refusal = |run: &mut Run<'_>, plan: &str| {
+        run.says(&answer(plan));
+        let Do::AskMain { error, .. } = run.next() else { panic!("{:?}", run.next()) };
+        error.unwrap()
+    };
+    let said = refusal(&mut run, r#""update M1-T1 status to DONE\nupdate M9-T9 status to DONE""#);
+    assert_eq!(said, "2:14: dev_plan, line 2: there is no task `M9-T9`; expected `M1-T1`");
+    let mut run = Run::new(&pack, &config);
+    run.plan = String::new();
+    let said = refusal(&mut run, r#""update M9-T9 status to DONE""#);
+    assert_eq!(
+        said,
+        "2:14: dev_plan, line 1: there is no task `M9-T9`; expected `add M9-T9: <title>` before it, since the plan has no task"
+    );
+    let mut run = Run::new(&pack, &config);
+    let said = refusal(&mut run, r###"{"replace":"## Milestone M1: x\n\n### M1-T1: y\n"}"###);
+    assert!(said.starts_with("2:25: dev_plan.replace, line 3: "), "{said}");
 }
 
 #[test]
@@ -828,7 +883,7 @@ fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
         },
         13 => Event::Adopted { files: Vec::new() },
         14 => Event::Stopped { why: Stop::Person("p".to_owned()) },
-        _ => Event::Resumed { limits: run.state.limits },
+        _ => Event::Resumed { limits: run.state.limits, setup: None },
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use baton_core::event::{Evaluation, Event, FilesSeen, SeenFile, Spent, Stop};
+use baton_core::event::{Evaluation, EvaluationSetup, Event, FilesSeen, SeenFile, Spent, Stop};
 use baton_core::handoff::package::Extra;
 use baton_core::id::{AgentName, Tokens};
 use baton_core::policy::Approval;
@@ -26,6 +26,11 @@ const NOTHING: Spent =
 
 /// Who runs the samples of a scenario.
 pub trait Evaluator {
+    /// For the journal: its models, where they can be named again.
+    fn setup(&self) -> Option<EvaluationSetup> {
+        None
+    }
+
     /// The number that the next evaluation gets.
     fn next_number(&self, scenario: &str) -> Result<u32, Refused>;
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use baton_core::event::{Evaluation, FoundProblem, Spent};
+use baton_core::event::{Evaluation, EvaluationSetup, FoundProblem, Spent};
 use baton_core::handoff::make::Severity;
 use baton_core::id::Tokens;
 use baton_core::scenario::result::TARGET_MODEL;
@@ -41,6 +41,11 @@ fn folder(scenario: &str) -> String {
 }
 
 impl Evaluator for ForRuns {
+    fn setup(&self) -> Option<EvaluationSetup> {
+        let target = self.target.client.runner(&self.target.model);
+        Some(EvaluationSetup { target, judge: self.judge.model.clone() })
+    }
+
     fn next_number(&self, scenario: &str) -> Result<u32, Refused> {
         next_number(&self.root, scenario).map_err(refused)
     }

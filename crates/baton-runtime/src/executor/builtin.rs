@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use baton_core::config::AgentSettings;
-use baton_core::event::{Spent, StageResult};
+use baton_core::event::{Runner, Spent, StageResult};
 use baton_core::turn::{Ending, Limits};
 
 use super::{Call, Executor, Hear, Outcome, Told, Unusable, all_tokens, whole_milliseconds};
@@ -137,6 +137,10 @@ fn transcript_folder(call: &Call<'_>) -> PathBuf {
 impl Executor for Builtin {
     fn name(&self) -> String {
         format!("the agent with {}", self.mind.model)
+    }
+
+    fn runner(&self) -> Option<Runner> {
+        Some(self.mind.runner())
     }
 
     fn continues(&self, call: &Call<'_>) -> bool {

@@ -54,6 +54,11 @@ fn variables(wire: Wire) -> (&'static str, &'static str) {
     }
 }
 
+/// The variable that holds a provider's key.
+pub fn key_variable(wire: Wire) -> &'static str {
+    variables(wire).0
+}
+
 /// `Ok(None)`: nothing says where models are.
 pub fn choose(
     asked: &Asked,

@@ -1,0 +1,136 @@
+//! The executors and models that a run remembers, laid under the flags that are given now.
+
+use baton_core::config::{AgentConfig, Config};
+use baton_core::event::{RunSetup, Runner};
+use baton_core::message::Wire;
+use baton_runtime::board::Board;
+use baton_runtime::model::{Endpoint, choose};
+use baton_runtime::trust;
+
+use super::Place;
+use crate::args::HowArgs;
+use crate::reply::{Failure, USAGE};
+
+/// The flags with which a run continues: those that are given, else what the run remembers. The
+/// board's configuration of agents and samples follows. A journal of version 0.1 remembers nothing:
+/// flags, configuration and environment count then.
+pub(super) fn continued(
+    place: &Place,
+    board: &mut Board,
+    how: &HowArgs,
+    setup: Option<&RunSetup>,
+) -> Result<HowArgs, Failure> {
+    let Some(setup) = setup else { return Ok(how.clone()) };
+    let is_named = names_a_model(how) || how.executor.is_some();
+    if setup.default.executor == Runner::CASSETTE && how.tape.replay.is_none() && !is_named {
+        return Err(Failure::new(USAGE, "this run replays a cassette, and no cassette is given")
+            .hint("pass --replay FILE, or --executor builtin to continue with the model itself"));
+    }
+    let mut now = overlaid(&mut board.config, how, setup);
+    if trust::is_own_setup(board, &place.environment, setup) {
+        now.no_sandbox |= setup.no_sandbox;
+    } else if let Some(url) = now.provider.base_url.as_ref().filter(|_| flag_less(how)) {
+        let message = format!(
+            "the journal of this run names the server {}, but you did not start this run here",
+            baton_core::text::shown(url, 200)
+        );
+        return Err(Failure::new(USAGE, message).hint(
+            "pass --base-url to call it all the same, or --provider and --model of another",
+        ));
+    }
+    if how.tape.replay.is_none() && is_builtin(&now) {
+        key_is_there(place, &board.config, &now)?;
+    }
+    Ok(now)
+}
+
+fn flag_less(how: &HowArgs) -> bool {
+    how.provider.base_url.is_none()
+}
+
+fn names_a_model(how: &HowArgs) -> bool {
+    let flags = &how.provider;
+    flags.provider.is_some() || flags.base_url.is_some() || flags.model.is_some()
+}
+
+fn is_builtin(how: &HowArgs) -> bool {
+    how.executor.as_deref().is_none_or(|name| name == Runner::BUILTIN)
+}
+
+/// The name by which an executor is chosen again.
+fn chosen_as(runner: &Runner) -> String {
+    let is_cassette = runner.executor == Runner::CASSETTE;
+    if is_cassette { Runner::BUILTIN.to_owned() } else { runner.executor.clone() }
+}
+
+/// A setup under the flags: a flag takes the place of what it names and of what depends on it.
+pub(super) fn overlaid(config: &mut Config, how: &HowArgs, setup: &RunSetup) -> HowArgs {
+    let flags = &how.provider;
+    let mut now = how.clone();
+    let called = setup.runners().find(|own| own.provider.is_some());
+    let wire = called.and_then(|own| own.provider).map(Wire::name);
+    let is_same_provider = flags.provider.is_none() || flags.provider.as_deref() == wire;
+    // Flags for a model mean that a model runs the stages, not the program of before.
+    let is_program = setup.default.provider.is_none();
+    let keeps_executors = how.executor.is_none() && !(is_program && names_a_model(how));
+    let keeps_models = flags.model.is_none() && is_same_provider;
+    if keeps_executors {
+        now.executor = Some(chosen_as(&setup.default));
+    }
+    if let Some(called) = called.filter(|_| is_same_provider) {
+        now.provider.provider = wire.map(str::to_owned);
+        now.provider.base_url = flags.base_url.clone().or_else(|| called.base_url.clone());
+    }
+    if keeps_models {
+        now.provider.model.clone_from(&setup.default.model);
+    }
+    for (name, own) in &mut config.agents {
+        if setup.agents.contains_key(name) {
+            continue;
+        }
+        if keeps_models {
+            own.model = None;
+        }
+        if keeps_executors {
+            own.executor = None;
+            // With settings of its own it is not run by what the flag names.
+            let has_settings = *own != AgentConfig::default();
+            own.executor = has_settings.then(|| chosen_as(&setup.default));
+        }
+    }
+    for (name, runner) in &setup.agents {
+        let own = config.agents.entry(name.clone()).or_default();
+        if keeps_executors {
+            own.executor = Some(chosen_as(runner));
+        }
+        if keeps_models {
+            own.model.clone_from(&runner.model);
+        }
+    }
+    if let Some(evaluation) = setup.evaluation.as_ref().filter(|_| keeps_models) {
+        config.scenario.target.clone_from(&evaluation.target.model);
+        config.scenario.judge = Some(evaluation.judge.clone());
+    }
+    if now.provider.model.is_some() {
+        config.provider.model.clone_from(&now.provider.model);
+    }
+    now
+}
+
+/// A provider that asks for a key must find one.
+fn key_is_there(place: &Place, config: &Config, how: &HowArgs) -> Result<(), Failure> {
+    let name = how.provider.provider.as_deref();
+    let Some(wire) = Wire::ALL.into_iter().find(|wire| Some(wire.name()) == name) else {
+        return Ok(());
+    };
+    let endpoint = Endpoint::new(wire, how.provider.base_url.as_deref(), None);
+    let variable = choose::key_variable(wire);
+    let own = &config.provider;
+    let has_command = own.name.is_none_or(|name| name == wire) && own.api_key_command.is_some();
+    if !endpoint.is_official() || place.environment.is_set(variable) || has_command {
+        return Ok(());
+    }
+    let message = format!("this run calls {}, and {variable} is not set", wire.name());
+    Err(Failure::new(USAGE, message)
+        .hint(format!("set {variable}, or name another model with --provider and --model")))
+}
