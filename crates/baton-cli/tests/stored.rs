@@ -320,3 +320,32 @@ fn an_evaluation_of_0_1_continues_with_the_samples_that_have_no_result() {
         model.requests().iter().filter_map(|request| samples(request).0).collect();
     assert_eq!(asked, ["s3", "s3", "s4", "s4"]);
 }
+
+#[test]
+fn a_report_that_0_1_refused_is_corrected_at_resume() {
+    let mut answers = vec![tested(1)];
+    answers.extend(to_the_end(2));
+    let (copy, requests) = resumed("refused_report", answers, &["resume"]);
+    // The model is asked again: it sees its acts, the refused answer and the exact error.
+    let seen = messages(&requests[0]);
+    for part in [
+        "TEST writes the test",
+        "- [impl] src/add.sh:2 it is not done",
+        "verdict `PASS` with a blocker: `src/add.sh:2 it is not done`",
+    ] {
+        assert!(seen.contains(part), "{part} is missing: {seen}");
+    }
+    assert!(copy.read("project/.baton/reports/report_test.md").contains("coverage: 90%"));
+}
+
+#[test]
+fn a_decision_that_0_1_refused_is_shown_to_who_corrects_it() {
+    let plan = json!({ "replace": "## Milestone M1: Safe\n\n### M1-T1: add\n- status: IN_PROGRESS\n- test_required: true\n" });
+    let mut answers = vec![decision("TEST", &plan), tested(1)];
+    answers.extend(to_the_end(2));
+    let (_, requests) = resumed("refused_decision", answers, &["resume"]);
+    let mut sent = requests[0]["messages"].as_array().unwrap().iter();
+    let is_refused =
+        |own: &Value| own["role"] == "assistant" && own["content"] == "Here is my decision: DEV";
+    assert!(sent.any(is_refused), "{}", messages(&requests[0]));
+}
