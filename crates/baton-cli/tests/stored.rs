@@ -349,3 +349,71 @@ fn a_decision_that_0_1_refused_is_shown_to_who_corrects_it() {
         |own: &Value| own["role"] == "assistant" && own["content"] == "Here is my decision: DEV";
     assert!(sent.any(is_refused), "{}", messages(&requests[0]));
 }
+
+#[test]
+fn pack_use_replaces_unmodified_files_of_0_1_and_keeps_changed_ones_aside() {
+    let copy = of_0_1("finished");
+    let prompt = |agent: &str| format!("memory/prompts/subagent_prompt_{agent}.md");
+    let board = |name: &str| format!("project/.baton/{name}");
+    // One that this version would write differently, whatever it has changed: another language's.
+    let other = of_0_1("finished_zh").read(&board(&prompt("dev")));
+    fs::write(copy.path(&board(&prompt("dev"))), other).unwrap();
+    let changed = copy.read(&board(&prompt("review"))) + "\nLook twice.\n";
+    fs::write(copy.path(&board(&prompt("review"))), &changed).unwrap();
+    let said = copy.expect(&["doctor"], 0);
+    assert!(said.contains("from baton 0.1; `baton pack use tdd` updates"), "{said}");
+
+    let said = copy.expect(&["pack", "use", "tdd"], 0);
+    let replaced = format!("{} was an unmodified copy from baton 0.1: replaced", prompt("dev"));
+    assert!(said.contains(&replaced), "{said}");
+    assert!(said.contains(&format!("{} had been changed: kept as", prompt("review"))), "{said}");
+    let aside = files(&copy.path(&board("memory/aside")));
+    let aside: Vec<(&Path, &[u8])> =
+        aside.iter().map(|(path, content)| (path.as_path(), content.as_slice())).collect();
+    let kept = Path::new("tdd-en/prompts/subagent_prompt_review.md");
+    assert_eq!(aside, [(kept, changed.as_bytes())]);
+    let shown = copy.expect(&["pack", "show", "tdd", "--prompt", "DEV"], 0);
+    assert_eq!(copy.read(&board(&prompt("dev"))), shown);
+    assert!(!copy.expect(&["doctor"], 0).contains("pack files"));
+}
+
+/// The paths of an object's keys, down to what is not an object that merges.
+fn fields(value: &Value, path: &str, out: &mut Vec<String>) {
+    let Some(object) = value.as_object().filter(|_| baton_core::policy::merges(path)) else {
+        return;
+    };
+    for (key, value) in object {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        out.push(path.clone());
+        fields(value, &path, out);
+    }
+}
+
+#[test]
+fn a_key_that_a_policy_of_0_1_leaves_out_comes_from_the_pack() {
+    let environment = baton_runtime::load::Environment::of(&[]);
+    for name in ["finished", "finished_zh", "evaluation"] {
+        let copy = of_0_1(name);
+        let root = copy.path("project/.baton");
+        let file = root.join("memory/verification_policy.json");
+        let stored: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        fs::write(&file, "{}").unwrap();
+        let opened = || {
+            let board = baton_runtime::board::Board::open(&root, &environment);
+            serde_json::to_value(board.unwrap().pack.policy).unwrap()
+        };
+        let pack = opened();
+        let mut paths = Vec::new();
+        fields(&stored, "", &mut paths);
+        assert!(paths.len() > 40 && paths.contains(&"context.orders.fixer".to_owned()));
+        for path in paths {
+            let mut without = stored.clone();
+            let pointer = format!("/{}", path.replace('.', "/"));
+            let (above, key) = pointer.rsplit_once('/').unwrap();
+            let above = without.pointer_mut(above).unwrap().as_object_mut().unwrap();
+            above.remove(key).unwrap();
+            fs::write(&file, without.to_string()).unwrap();
+            assert_eq!(opened().pointer(&pointer), pack.pointer(&pointer), "{name}: {path}");
+        }
+    }
+}
