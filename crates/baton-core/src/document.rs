@@ -117,13 +117,13 @@ impl Document {
         self
     }
 
-    /// Lays `top` over this document: objects merge key by key down to `depth` levels, anything
-    /// else is replaced whole.
+    /// Lays `top` over this document: objects merge key by key where `merges` says so for their path
+    /// (the root's is empty), anything else is replaced whole.
     #[must_use]
-    pub fn overlaid(mut self, top: Document, depth: usize) -> Document {
+    pub fn overlaid(mut self, top: Document, merges: impl Fn(&str) -> bool) -> Document {
         let shift = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
         self.sources.extend(top.sources);
-        merge(&mut self.root, shifted(top.root, shift), depth);
+        merge(&mut self.root, shifted(top.root, shift), "", &merges);
         self
     }
 
@@ -208,12 +208,15 @@ impl Value {
     }
 }
 
-fn merge(below: &mut Node, top: Node, depth: usize) {
+fn merge(below: &mut Node, top: Node, path: &str, merges: &dyn Fn(&str) -> bool) {
     match (&mut below.value, top.value) {
-        (Value::Object(entries), Value::Object(new)) if depth > 0 => {
+        (Value::Object(entries), Value::Object(new)) if merges(path) => {
             for (key, node) in new {
                 match entries.iter_mut().find(|(old, _)| old.name == key.name) {
-                    Some((_, old)) => merge(old, node, depth - 1),
+                    Some((_, old)) => {
+                        let dot = if path.is_empty() { "" } else { "." };
+                        merge(old, node, &format!("{path}{dot}{}", key.name), merges);
+                    }
                     None => entries.push((key, node)),
                 }
             }

@@ -204,7 +204,7 @@ pub fn policy_document(
         let layer =
             Document::json(source).map_err(|problem| vec![problem.in_file(&name)])?.named(&name);
         document = Some(match document {
-            Some(below) => below.overlaid(layer, policy::MERGE_DEPTH),
+            Some(below) => below.overlaid(layer, policy::merges),
             None => layer,
         });
     }

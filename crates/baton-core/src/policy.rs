@@ -16,9 +16,15 @@ pub const ITERATION_PREFIX: &str = "iteration:";
 /// The class of a blocker that no tag and no word list names.
 pub const UNKNOWN_CLASS: &str = "unknown";
 
-/// A policy laid over another replaces single fields of its sections (two levels). Deeper, a map
-/// such as `blocker_classes` is one value: what a person deleted from it must not come back.
-pub const MERGE_DEPTH: usize = 2;
+/// Objects inside of the sections whose keys are fields, and not a map's entries.
+const NESTED: [&str; 3] = ["milestones.texts", "context.orders", "approval.texts"];
+
+/// Whether the object at this path merges field by field when a policy is laid over another: a field
+/// that is left out, also one that an older version did not know, comes from below. A map such as
+/// `report_rules.blocker_classes` is one value: an entry that was deleted must not come back.
+pub fn merges(path: &str) -> bool {
+    !path.contains('.') || NESTED.contains(&path)
+}
 
 /// The whole of `verification_policy.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

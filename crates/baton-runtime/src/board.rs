@@ -304,7 +304,7 @@ pub fn loose_policy(path: &Path) -> Result<(Policy, String), Error> {
     let document = json(path, &name)?;
     let choice = guess(&BTreeMap::new(), Some(&document));
     let whole = match pack::policy_document(&choice.files, &choice.language, PACK_LABEL) {
-        Ok(below) => below.overlaid(document, policy::MERGE_DEPTH),
+        Ok(below) => below.overlaid(document, policy::merges),
         Err(_) => document,
     };
     let policy = Policy::read(&whole).map_err(Error::Invalid)?;
@@ -356,6 +356,14 @@ pub(crate) fn prompt_files(root: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     files.sort();
     Ok(files)
+}
+
+/// The policy and the prompts that a blackboard holds, by their paths in it.
+pub(crate) fn pack_files_on_disk(root: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = vec![root.join(POLICY_FILE)];
+    files.extend(prompt_files(root)?);
+    files.retain(|path| path.is_file());
+    Ok(files.iter().filter_map(|path| path.strip_prefix(root).ok()).map(Path::to_owned).collect())
 }
 
 /// The built-in pack and language that fit a blackboard which does not tell.
@@ -424,7 +432,7 @@ fn laid_over(
 ) -> Result<Pack, Vec<Problem>> {
     let below = pack::policy_document(files, language, PACK_LABEL).ok();
     let document = match (below, own_policy) {
-        (Some(below), Some(own)) => below.overlaid(own, policy::MERGE_DEPTH),
+        (Some(below), Some(own)) => below.overlaid(own, policy::merges),
         (Some(only), None) | (None, Some(only)) => only,
         (None, None) => {
             let message = format!("there is neither a pack nor a `{POLICY_FILE}`");

@@ -8,6 +8,7 @@ pub mod sandbox;
 pub mod model;
 pub mod git;
 pub mod board;
+pub mod earlier;
 pub mod switch;
 pub mod summaries;
 pub mod gather;

@@ -360,7 +360,7 @@ pub fn config(
     }
     let mut warnings =
         variables(environment, &mut layers).map_err(|problem| Error::Invalid(vec![problem]))?;
-    let whole = layers.into_iter().reduce(|below, top| below.overlaid(top, usize::MAX));
+    let whole = layers.into_iter().reduce(|below, top| below.overlaid(top, |_| true));
     let config = whole.map_or_else(|| Ok(Config::default()), |document| Config::read(&document));
     let mut config = config.map_err(Error::Invalid)?;
     for name in config.limits.keep_to(&users, &projects) {

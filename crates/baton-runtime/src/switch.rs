@@ -1,6 +1,6 @@
 //! Exchanging the pack of a blackboard. What a person changed is copied aside before anything else
-//! happens, and the exchange can be run again after an interruption: it does not need a blackboard
-//! that opens.
+//! happens; an unmodified copy from an earlier version is replaced. The exchange can be run again
+//! after an interruption: it does not need a blackboard that opens.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use baton_core::document::Document;
 use baton_core::pack::Pack;
 
-use crate::board::{self, CONFIG_FILE, Error, PACK_FOLDER, POLICY_FILE};
+use crate::board::{self, CONFIG_FILE, Error, PACK_FOLDER};
+use crate::earlier::{self, OldCopy};
 use crate::load::{self, Environment};
 use crate::{builtin, store};
 
@@ -18,6 +19,8 @@ pub struct Switched {
     pub pack: Pack,
     /// Files that a person had changed, and where they are kept.
     pub aside: Vec<(PathBuf, PathBuf)>,
+    /// Unmodified copies from earlier versions that were replaced or removed.
+    pub replaced: Vec<OldCopy>,
 }
 
 /// Exchanges policy and prompts; the plan, the history and the reports stay as they are. Without a
@@ -39,11 +42,18 @@ pub fn use_pack(
 
     let label = format!("{}-{old_language}", config.pack.as_deref().unwrap_or("before"));
     let folder = free_folder(root, &label);
-    let on_disk = pack_files_on_disk(root)?;
-    let mut aside = Vec::new();
+    let on_disk = board::pack_files_on_disk(root)?;
+    let new = board::pack_owned(&pack);
+    let (mut aside, mut replaced) = (Vec::new(), Vec::new());
     for path in &on_disk {
         let content = load::bytes(&root.join(path), load::SMALL)?;
-        if unchanged.get(path) != Some(&content) {
+        let is_kept = new.iter().any(|(own, text)| own == path && *text == content);
+        if is_kept || unchanged.get(path) == Some(&content) {
+            continue;
+        }
+        if let Some(version) = earlier::version_of(path, &content) {
+            replaced.push(OldCopy { path: path.clone(), version });
+        } else {
             let kept = folder.join(path.strip_prefix("memory").unwrap_or(path));
             store::write_new(&root.join(&kept), &content)?;
             aside.push((path.clone(), kept));
@@ -56,7 +66,6 @@ pub fn use_pack(
         aside.push((PathBuf::from(PACK_FOLDER), kept));
     }
     record(root, &pack)?;
-    let new = board::pack_owned(&pack);
     for (path, content) in &new {
         store::write_new(&root.join(path), content)?;
     }
@@ -69,7 +78,7 @@ pub fn use_pack(
     if !kept.is_empty() {
         store::create_folder(&kept_pack, &kept, &[])?;
     }
-    Ok(Switched { pack, aside })
+    Ok(Switched { pack, aside, replaced })
 }
 
 /// A folder under `memory/aside` that is not there yet: an earlier switch is never written over.
@@ -80,13 +89,6 @@ fn free_folder(root: &Path, label: &str) -> PathBuf {
     names
         .find(|name| root.join(name).symlink_metadata().is_err())
         .unwrap_or_else(|| aside.join(label))
-}
-
-fn pack_files_on_disk(root: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut files = vec![root.join(POLICY_FILE)];
-    files.extend(board::prompt_files(root)?);
-    files.retain(|path| path.is_file());
-    Ok(files.iter().filter_map(|path| path.strip_prefix(root).ok()).map(Path::to_owned).collect())
 }
 
 /// Sets `pack` and `lang` in `baton.toml`: their values where they stand, everything else as it is.

@@ -3,7 +3,7 @@
 use baton_core::history;
 use baton_core::plan::{self, Plan};
 use baton_runtime::board::Board;
-use baton_runtime::{load, sandbox};
+use baton_runtime::{earlier, load, sandbox};
 use serde_json::json;
 
 use super::{Outcome, Place};
@@ -17,7 +17,7 @@ const MODEL_VARIABLES: [&str; 4] =
 
 struct Finding {
     what: &'static str,
-    /// `ok`, `none` (nothing there, nothing wrong) or `wrong`.
+    /// `ok`, `none` (nothing there, nothing wrong), `old` (works, can be updated) or `wrong`.
     state: &'static str,
     detail: String,
 }
@@ -93,6 +93,7 @@ fn board_findings(board: &Board) -> Vec<Finding> {
             ),
         ),
     ];
+    findings.extend(old_copies(board));
     let rules = &board.pack.policy.plan;
     findings.push(match load::text(&board.plan_file(), plan::MAX_BYTES) {
         Err(load::Error::Missing(_)) => finding("plan", "none", "not there yet"),
@@ -133,6 +134,23 @@ fn board_findings(board: &Board) -> Vec<Finding> {
         }
     });
     findings
+}
+
+/// Policies and prompts that are still those of an earlier version.
+fn old_copies(board: &Board) -> Option<Finding> {
+    let copies = earlier::old_copies(board).ok().filter(|copies| !copies.is_empty())?;
+    let mut versions: Vec<&str> = copies.iter().map(|copy| copy.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let are = if copies.len() == 1 { "is an unmodified copy" } else { "are unmodified copies" };
+    let detail = format!(
+        "{} {are} from baton {}; `baton pack use {}` updates {}",
+        counted(copies.len(), "file"),
+        versions.join(", "),
+        board.pack.manifest.name,
+        if copies.len() == 1 { "it" } else { "them" },
+    );
+    Some(finding("pack files", "old", detail))
 }
 
 fn sandbox_finding() -> Finding {

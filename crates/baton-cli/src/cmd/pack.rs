@@ -159,10 +159,24 @@ pub(super) fn switch(place: &Place, name: &str, language: Option<&str>) -> Outco
             to.display()
         ));
     }
+    for copy in &switched.replaced {
+        text.push_str(&format!(
+            "  {} was an unmodified copy from baton {}: replaced\n",
+            copy.path.display(),
+            copy.version
+        ));
+    }
     let aside: Vec<_> = switched
         .aside
         .iter()
         .map(|(from, to)| json!({ "file": from.display().to_string(), "kept": to.display().to_string() }))
         .collect();
-    Ok(Reply::new(text, json!({ "ok": true, "pack": name, "lang": language, "kept_aside": aside })))
+    let copies = switched.replaced.iter();
+    let replaced: Vec<_> = copies
+        .map(|copy| json!({ "file": copy.path.display().to_string(), "version": copy.version }))
+        .collect();
+    Ok(Reply::new(
+        text,
+        json!({ "ok": true, "pack": name, "lang": language, "kept_aside": aside, "replaced": replaced }),
+    ))
 }

@@ -111,7 +111,7 @@ fn an_overlay_replaces_fields_and_tells_which_file_is_wrong() {
     let below =
         Document::json(r#"{"a":{"x":1,"deep":{"p":1,"q":2}},"b":2}"#).unwrap().named("below.json");
     let top = Document::json(r#"{"a":{"x":5,"deep":{"p":9}}}"#).unwrap().named("top.json");
-    let whole = below.overlaid(top, 2);
+    let whole = below.overlaid(top, |path| !path.contains('.'));
     assert_eq!(whole.nearest_node("a.x").value, Value::Integer(5));
     assert_eq!(whole.nearest_node("b").value, Value::Integer(2));
     // Two levels: the map inside a section is one value.
@@ -228,7 +228,7 @@ fn a_policy_of_the_older_shape_takes_the_rest_from_the_pack() {
         "verdict_allowed":["PASS","FAIL","BLOCKED"],"blocker_prefix":"阻塞：","blocker_clear_value":"无"},
         "tdd_rules":{"test_first":true,"test_required_gate":true,"min_coverage":70}}"#;
     let below = baton_core::pack::policy_document(&common::pack_files("tdd"), "zh", "").unwrap();
-    let whole = below.overlaid(Document::json(own).unwrap(), baton_core::policy::MERGE_DEPTH);
+    let whole = below.overlaid(Document::json(own).unwrap(), baton_core::policy::merges);
     let policy = Policy::read(&whole).unwrap();
     assert_eq!(policy.tdd_rules.unwrap().min_coverage, 70);
     assert_eq!(policy.plan.final_status, "VERIFIED");
@@ -244,4 +244,40 @@ fn a_project_may_lower_its_users_limits_and_never_raise_them() {
     assert_eq!(now.keep_to(&users, &projects), ["dollars"]);
     assert_eq!((now.dollars, now.tokens, now.minutes), (Some(5.0), Some(500), Some(90)));
     assert_eq!(now.stage_tokens, Some(9), "where the user said nothing, the project may");
+}
+
+/// An object of the schema whose keys are fields, by its path; a map has other keys.
+fn structs(
+    schema: &serde_json::Value,
+    node: &serde_json::Value,
+    path: &str,
+    out: &mut Vec<String>,
+) {
+    let of = |node: &serde_json::Value| -> serde_json::Value {
+        let name = node["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/"));
+        name.map_or_else(|| node.clone(), |name| schema["$defs"][name].clone())
+    };
+    let mut choices = vec![of(node)];
+    choices.extend(node["anyOf"].as_array().into_iter().flatten().map(of));
+    for fields in choices.iter().filter_map(|node| node["properties"].as_object()) {
+        out.push(path.to_owned());
+        for (name, node) in fields {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            structs(schema, node, &path, out);
+        }
+    }
+}
+
+#[test]
+fn policies_merge_where_the_schema_has_fields_and_not_in_maps() {
+    let schema = serde_json::to_value(schemars::schema_for!(Policy)).unwrap();
+    let mut merged = Vec::new();
+    structs(&schema, &schema, "", &mut merged);
+    assert!(merged.contains(&"context.orders".to_owned()), "{merged:?}");
+    for path in &merged {
+        assert!(baton_core::policy::merges(path), "{path}");
+    }
+    for map in ["report_rules.blocker_classes", "plan.aliases", "approval.files"] {
+        assert!(!baton_core::policy::merges(map) && !merged.contains(&map.to_owned()), "{map}");
+    }
 }
