@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::reference::{FINISHED, folder, journal_of, make};
 use crate::scripted::{Model, call, text};
-use crate::sweep::{child, chosen, files};
+use crate::sweep::{child, chosen, files, is_part};
 
 /// Each of them can be done again without harm, as a careful agent would choose them.
 fn steps(iteration: Iteration) -> Vec<(&'static str, Value)> {
@@ -124,7 +124,7 @@ pub(crate) fn killed_at_every_point_with_an_agent() {
         let is_lost = |record: &Record| matches!(record.event, Event::StageLost { .. });
         lost += records.into_iter().filter(is_lost).count();
     }
-    assert!(unknown > 0, "no kill fell between an act and its record");
+    assert!(unknown > 0 || is_part(), "no kill fell between an act and its record");
     println!(
         "killed at {killed} of {points} points with an agent: the same board; {unknown} acts were unknown, {lost} stages began anew"
     );
