@@ -238,25 +238,19 @@ fn edits_refuse_what_somebody_else_changed_and_many_are_all_or_nothing() {
 
 #[test]
 fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
+    // No other process on this machine sleeps as long.
+    let sleep = format!("sleep 3141.{:08}", std::process::id());
     let place = Place::new(vec![
-        call("Bash", json!({ "command": "echo once >> counter; touch reached; sleep 31.4159" })),
+        call("Bash", json!({ "command": format!("echo once >> counter; touch reached; {sleep}") })),
         text("It is unknown."),
     ]);
     let args = ["exec", "-p", "Go."];
     let mut child =
         place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let start = Instant::now();
-    while !place.path("project/reached").exists() {
-        assert!(start.elapsed() < Duration::from_secs(20));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("it does not begin", &|| place.path("project/reached").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    let start = Instant::now();
-    while is_running("sleep 31.4159") {
-        assert!(start.elapsed() < Duration::from_secs(2), "what it had started lives on");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("what it had started lives on", &|| !is_running(&sleep));
     let steps = place.steps();
     assert_eq!(steps.last().unwrap()["step"], "started", "{steps:?}");
     let said = place.expect(&["exec", "--continue", "-p", "What happened?"], 0);
@@ -265,17 +259,18 @@ fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
     assert_eq!(place.envelopes()[0]["error"]["code"], "UNKNOWN", "the agent is told");
 }
 
+fn until(what: &str, done: &dyn Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// The sandbox of the next command is made while the model thinks.
 #[test]
 fn what_waits_for_the_next_command_ends_with_the_agent() {
     let launchers = |pid: u32| running(&format!("baton-sandbox {pid} ")).len();
-    let until = |what: &str, done: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !done() {
-            assert!(start.elapsed() < Duration::from_secs(20), "{what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
     let act = || call("Bash", json!({ "command": "echo x >> counter; ls .git" }));
     let place = Place::new(vec![act(), act(), act(), text("Done.")]);
     let before: Vec<PathBuf> = files(&place.path("project/.git"));
@@ -285,7 +280,7 @@ fn what_waits_for_the_next_command_ends_with_the_agent() {
     assert_eq!(place.read("project/counter"), "x\nx\nx\n");
     assert_eq!(files(&place.path("project/.git")), before);
     // Killed while it waits for the model.
-    let slow = |index: usize| std::thread::sleep(Duration::from_secs(60 * u64::from(index > 0)));
+    let slow = |index: usize| std::thread::sleep(Duration::from_secs(600 * u64::from(index > 0)));
     let place = Place::of(Model::answering(move |index, _| {
         slow(index);
         call("Bash", json!({ "command": "echo x >> counter" }))
@@ -394,7 +389,7 @@ fn a_chat_asks_stops_and_goes_on() {
         call("Bash", json!({ "command": "touch ../outside\t\u{202e}", "outside": true })),
         call("Bash", json!({ "command": "touch ../agreed", "outside": true })),
         text("Both were \u{1b}[31masked\u{1b}[0m. 好"),
-        call("Bash", json!({ "command": "touch begun; sleep 60" })),
+        call("Bash", json!({ "command": "touch begun; sleep 600" })),
         text("It was stopped."),
     ]);
     let mut chat = Chat::begin(&place);
@@ -419,11 +414,7 @@ fn a_chat_asks_stops_and_goes_on() {
     chat.expect("there is no command /nonsense");
     chat.expect("›");
     chat.write("and now?\r");
-    let start = Instant::now();
-    while !place.path("project/begun").exists() {
-        assert!(start.elapsed() < Duration::from_secs(20));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("it does not begin", &|| place.path("project/begun").exists());
     let pid = chat.child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     chat.expect("[stopped]");

@@ -5,8 +5,10 @@
 mod team;
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -41,9 +43,23 @@ fn begin_with(place: &Place, args: &[&str]) -> Child {
 fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_there() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not come");
+        assert!(start.elapsed() < Duration::from_secs(120), "{what} did not come");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A time to sleep by which the processes of this very test are found.
+fn word(seconds: &str) -> String {
+    format!("{seconds}.{:08}", std::process::id())
+}
+
+/// Processes whose command line holds this word.
+fn alive(word: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(word)
+    });
+    processes.count()
 }
 
 const RUN: [&str; 4] = ["run", "Make add() safe", "--executor", "script"];
@@ -331,26 +347,21 @@ fn an_agent_that_touches_the_blackboard_is_stopped_and_its_change_undone() {
 #[test]
 fn an_agent_finds_the_blackboard_read_only_and_leaves_nobody_behind() {
     let place = tdd();
-    place.write(
-        "play/1-DEV.sh",
-        "for file in .baton/memory/dev_plan.md .baton/journal/run-0001/000001.log .baton/new .baton/state/run.lock; do
+    let word = word("7341");
+    let script = "for file in .baton/memory/dev_plan.md .baton/journal/run-0001/000001.log .baton/new .baton/state/run.lock; do
   echo evil >> $file
 done 2>> ../denied
 rm -rf .baton 2>/dev/null; mv .baton elsewhere 2>> ../denied
-env -i $(command -v setsid) sleep 7341.5 >/dev/null 2>&1 &
-sleep 0.2
-echo '// safe' >> src/lib.rs\n",
-    );
+env -i $(command -v setsid) sh -c ': > ../begun; exec sleep WORD' >/dev/null 2>&1 &
+while ! test -e ../begun; do sleep 0.01; done
+echo '// safe' >> src/lib.rs\n";
+    place.write("play/1-DEV.sh", script.replace("WORD", &word));
     let said = place.expect(&RUN, 0);
     assert!(said.contains("finished\nfiles changed: src/lib.rs\n"), "{said}");
     let denied = place.read("denied");
     assert_eq!(denied.matches("Read-only file system").count(), 4, "{denied}");
     assert_eq!(denied.lines().count(), 5, "{denied}");
-    let survivors = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&command).replace('\0', " ").starts_with("sleep 7341.5")
-    });
-    assert_eq!(survivors.count(), 0);
+    assert_eq!(alive(&word), 0);
 }
 
 #[test]
@@ -358,7 +369,7 @@ fn killed_in_the_middle_of_an_agent_the_project_goes_back_and_the_next_attempt_b
     let place = tdd();
     place.write(
         "play/1-DEV.sh",
-        "if [ $BATON_ATTEMPT = 1 ]; then echo half > src/half.rs; echo broken > src/lib.rs; touch ../reached; sleep 30; fi\necho '// safe' >> src/lib.rs\n",
+        "if [ $BATON_ATTEMPT = 1 ]; then echo half > src/half.rs; echo broken > src/lib.rs; touch ../reached; sleep 600; fi\necho '// safe' >> src/lib.rs\n",
     );
     let mut child = begin_with(&place, &RUN);
     wait_for("the agent", || place.path("reached").exists());
@@ -378,16 +389,20 @@ fn killed_in_the_middle_of_an_agent_the_project_goes_back_and_the_next_attempt_b
 #[test]
 fn ctrl_c_once_parks_behind_the_stage_and_twice_leaves_now() {
     let place = tdd();
-    place.write("play/1-DEV.sh", "touch ../reached; sleep 1\n");
-    let child = begin_with(&place, &RUN);
+    let script = "touch ../reached; while ! test -e ../go; do sleep 0.01; done\n";
+    place.write("play/1-DEV.sh", script);
+    let mut child = begin_with(&place, &RUN);
+    let said = collected(child.stderr.take().unwrap());
     wait_for("the agent", || place.path("reached").exists());
     let interrupt = |child: &Child| {
         let pid = child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     };
     interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(10), "{output:?}");
+    // The stage ends only after the signal was noticed.
+    wait_for("a word about the stop", || said.lock().unwrap().contains("stop"));
+    place.write("go", "");
+    assert_eq!(child.wait().unwrap().code(), Some(10), "{}", said.lock().unwrap());
     assert!(
         place.path("project/.baton/reports/report_dev.md").exists(),
         "the stage came to its end"
@@ -395,17 +410,29 @@ fn ctrl_c_once_parks_behind_the_stage_and_twice_leaves_now() {
     place.expect(&RESUME, 0);
 
     let place = tdd();
-    place.write("play/1-DEV.sh", "[ $BATON_ATTEMPT = 1 ] && { touch ../reached; sleep 30; }\n");
-    let child = begin_with(&place, &RUN);
+    place.write("play/1-DEV.sh", "[ $BATON_ATTEMPT = 1 ] && { touch ../reached; sleep 600; }\n");
+    let mut child = begin_with(&place, &RUN);
+    let said = collected(child.stderr.take().unwrap());
     wait_for("the agent", || place.path("reached").exists());
-    let start = Instant::now();
     interrupt(&child);
-    std::thread::sleep(Duration::from_millis(200));
+    // Two signals at the same time would be one.
+    wait_for("a word about the stop", || said.lock().unwrap().contains("stop"));
     interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(10), "{output:?}");
-    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(child.wait().unwrap().code(), Some(10), "{}", said.lock().unwrap());
     place.expect(&RESUME, 0);
+}
+
+/// All that comes, as it comes.
+fn collected(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let said = Arc::<Mutex<String>>::default();
+    let text = Arc::clone(&said);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4_096];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            text.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+    });
+    said
 }
 
 #[test]
@@ -606,12 +633,12 @@ fn a_pass_does_not_outlive_a_later_run_of_the_same_agent() {
 
 #[test]
 fn what_a_killed_run_left_alive_is_ended_before_it_goes_on() {
+    let word = word("7342");
     let half = |args: &[&str]| {
         let place = tdd();
-        place.write(
-            "play/1-DEV.sh",
-            "[ $BATON_ATTEMPT = 1 ] && { (sleep 2; echo late >> src/lib.rs) & touch ../reached; sleep 30; }\n",
-        );
+        let late =
+            format!("(sleep {word}; echo late >> src/lib.rs) & touch ../reached; sleep {word}");
+        place.write("play/1-DEV.sh", format!("[ $BATON_ATTEMPT = 1 ] && {{ {late}; }}\n"));
         let mut child = begin_with(&place, args);
         wait_for("the agent", || place.path("reached").exists());
         child.kill().unwrap();
@@ -619,11 +646,13 @@ fn what_a_killed_run_left_alive_is_ended_before_it_goes_on() {
         place
     };
     let unconfined = half(&UNCONFINED);
+    wait_for("what it leaves", || alive(&word) >= 2);
     let said = unconfined.expect(&RESUME, 0);
+    assert_eq!(alive(&word), 0, "{said}");
     assert!(said.contains("processes that the interrupted stage had left were ended"), "{said}");
     // In a sandbox they go with the run itself.
     let confined = half(&RUN);
-    std::thread::sleep(Duration::from_secs(3));
+    wait_for("their end", || alive(&word) == 0);
     let said = confined.expect(&RESUME, 0);
     assert!(!said.contains("had left were ended"), "{said}");
     for place in [unconfined, confined] {
@@ -707,7 +736,6 @@ fn events_come_as_json_lines_for_programs() {
 #[test]
 fn the_demo_runs_a_whole_job_without_key_or_network() {
     let place = tdd();
-    let start = Instant::now();
     let folder = place.path("demo");
     // Cargo must find its home: the demo is for machines that have it.
     let mut command = place.command(&["demo", folder.to_str().unwrap()]);
@@ -734,7 +762,6 @@ fn the_demo_runs_a_whole_job_without_key_or_network() {
     assert!(
         fs::read_to_string(folder.join("project/src/lib.rs")).unwrap().contains("i64::from(a)")
     );
-    assert!(start.elapsed() < Duration::from_secs(120));
     // What the replies claim is what the commands showed.
     let transcripts = folder.join("project/.baton/transcripts/run-0001");
     let mut looked = 0;
@@ -767,7 +794,7 @@ fn edits_since_an_interrupted_stage_are_asked_about_and_never_lost() {
         let place = tdd();
         place.write(
             "play/1-DEV.sh",
-            "[ $BATON_ATTEMPT = 1 ] && { echo half > src/lib.rs; touch ../reached; sleep 30; }\necho '// safe' >> src/lib.rs\n",
+            "[ $BATON_ATTEMPT = 1 ] && { echo half > src/lib.rs; touch ../reached; sleep 600; }\necho '// safe' >> src/lib.rs\n",
         );
         let mut child = begin_with(&place, &RUN);
         wait_for("the agent", || place.path("reached").exists());

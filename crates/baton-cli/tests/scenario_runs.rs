@@ -184,7 +184,7 @@ fn kill_9_in_the_middle_of_an_evaluation_repeats_no_finished_sample() {
         place.command(&RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     while evaluated(&place, 1) < 3 || seen.begun.lock().unwrap().len() < 4 {
-        assert!(start.elapsed() < Duration::from_secs(30), "three samples did not come");
+        assert!(start.elapsed() < Duration::from_secs(120), "three samples did not come");
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();
@@ -291,14 +291,19 @@ fn stopping_a_run_in_an_evaluation_parks_it_between_two_samples() {
         place.command(&RUN).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     while seen.begun.lock().unwrap().len() < 4 {
-        assert!(start.elapsed() < Duration::from_secs(30), "four samples did not begin");
+        assert!(start.elapsed() < Duration::from_secs(120), "four samples did not begin");
         std::thread::sleep(Duration::from_millis(5));
     }
     let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(10));
+    // Two signals at the same time would be one; a third changes nothing.
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None => drop(Command::new("kill").args(["-INT", &pid]).status().unwrap()),
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    assert_eq!(status.code(), Some(10));
     seen.is_silent.store(false, Ordering::SeqCst);
     place.expect(&RESUME, 0);
     let begun = seen.begun.lock().unwrap().clone();

@@ -143,7 +143,7 @@ impl Chat {
         let mut buffer = [0; 4096];
         while !self.seen.contains(what) {
             assert!(
-                start.elapsed() < Duration::from_secs(30),
+                start.elapsed() < Duration::from_secs(120),
                 "{what} did not come: {}",
                 self.seen
             );

@@ -441,8 +441,8 @@ fn an_unknown_task_in_a_plan_statement_is_named_at_its_place_in_the_decision() {
     };
     let refusal = |run: &mut Run<'_>, plan: &str| {
         run.says(&answer(plan));
-        let Do::AskMain { error, .. } = run.next() else { panic!("{:?}", run.next()) };
-        error.unwrap()
+        let Do::AskMain { refused, .. } = run.next() else { panic!("{:?}", run.next()) };
+        refused.last().unwrap().problem.clone()
     };
     let said = refusal(&mut run, r#""update M1-T1 status to DONE\nupdate M9-T9 status to DONE""#);
     assert_eq!(said, "2:14: dev_plan, line 2: there is no task `M9-T9`; expected `M1-T1`");
@@ -1014,7 +1014,7 @@ fn a_stage_that_touched_the_blackboard_is_told_when_it_is_asked_again() {
         snapshot: None,
     })));
     assert!(run.due().starts_with("stopped: TEST, iteration 1 changed files"), "{}", run.due());
-    run.take(Event::Resumed { limits: run.state.limits });
+    run.take(Event::Resumed { limits: run.state.limits, setup: None });
     let Do::RunAgent { job, attempt, .. } = run.next() else { panic!() };
     assert!(job.refused[0].problem.contains("memory/dev_plan.md"));
     assert_eq!(attempt, Attempt(1), "the same conversation continues");
@@ -1029,6 +1029,6 @@ fn a_stop_inside_a_stage_leaves_the_stage_open() {
     let open = run.next();
     run.take(Event::Stopped { why: Stop::Executor("no key".to_owned()) });
     assert_eq!(run.due(), "stopped: no key");
-    run.take(Event::Resumed { limits: run.state.limits });
+    run.take(Event::Resumed { limits: run.state.limits, setup: None });
     assert_eq!(run.next(), open, "it is continued, and not begun again");
 }

@@ -7,7 +7,7 @@ use baton_core::event::Event;
 use baton_runtime::journal;
 
 use crate::reference::{FINISHED, journal_of};
-use crate::sweep::{check_same, child, each, fresh, is_whole, undisturbed};
+use crate::sweep::{among, check_same, child, each, fresh, undisturbed};
 
 const POINTS: [&str; 3] = ["before", "middle", "after"];
 
@@ -28,8 +28,7 @@ pub(crate) fn an_agent_killed_in_its_act_is_lost_and_said() {
         let points = POINTS.into_iter().filter(|point| writes || *point != "middle");
         cases.extend(points.map(|point| (stage.clone(), point)));
     }
-    let step = if is_whole() { 1 } else { 2 };
-    let cases: Vec<_> = cases.into_iter().step_by(step).collect();
+    let cases = among(cases, 2);
     each(&cases, |(stage, point)| {
         let what = format!("killed {point} the act of {stage}");
         let folder = fresh();

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::agent::with;
 use crate::reference::{FINISHED, folder, make};
 use crate::scripted::{Asked, Model, saying, text};
-use crate::sweep::{child, chosen, each, files, is_whole};
+use crate::sweep::{among, child, chosen, each, files, is_whole};
 
 const STEPS: usize = 20;
 const TASK: &str = "The task in force:";
@@ -245,7 +245,7 @@ pub(crate) fn killed_at_every_point_of_a_compaction() {
     // Around a fold or a compaction every point, and the middle of every write; by default in the
     // first of the stages.
     let most = if is_whole() { near.len() } else { 14 };
-    let near: Vec<u64> = near.into_iter().take(most).collect();
+    let near = among(near.into_iter().take(most), 1);
     let mut all: BTreeSet<(u64, &str)> = near.iter().map(|at| (*at, "compact-tear")).collect();
     all.extend(near.iter().map(|at| (*at, "compact-kill")));
     all.extend(chosen(points, 223).into_iter().map(|at| (at, "compact-kill")));

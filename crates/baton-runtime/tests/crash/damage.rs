@@ -10,7 +10,7 @@ use baton_runtime::store::Disk;
 use tempfile::TempDir;
 
 use crate::reference;
-use crate::sweep::is_whole;
+use crate::sweep::{among, is_whole, seeds};
 
 /// A finished reference run and the segments of its journal.
 fn finished() -> (TempDir, PathBuf, Vec<Vec<u8>>) {
@@ -50,12 +50,11 @@ pub(crate) fn a_torn_record_is_cut_and_said() {
     let (_keep, _, segments) = finished();
     let scratch = reference::folder();
     let folder = scratch.path().join("j");
-    let step = if is_whole() { 1 } else { 7 };
     for count in 1..=segments.len() {
         let mut all: Vec<&[u8]> = segments[..count].iter().map(Vec::as_slice).collect();
         let bytes = &segments[count - 1];
         let ends = ends(bytes);
-        for cut in (0..bytes.len()).step_by(step) {
+        for cut in among(0..bytes.len(), 7) {
             all[count - 1] = &bytes[..cut];
             with(&folder, &all);
             // A segment appears with its checkpoint or not at all: one without it is damage.
@@ -84,7 +83,7 @@ pub(crate) fn a_flipped_bit_is_found() {
         let ends = ends(bytes);
         // Whole, it is one flip for every byte; else for the first and the last records.
         let all: Vec<usize> = match is_whole() {
-            true => (0..bytes.len()).collect(),
+            true => among(0..bytes.len(), 1),
             false => (0..700).chain(bytes.len() - 700..bytes.len()).collect(),
         };
         for at in all {
@@ -126,8 +125,7 @@ pub(crate) fn acknowledged_records_survive() {
     let ends = ends(bytes);
     let scratch = reference::folder();
     let folder = scratch.path().join("j");
-    let seeds = if is_whole() { 10_000 } else { 1_500 };
-    for seed in 0..seeds {
+    for seed in seeds(1_500, 10_000) {
         let mut random = fastrand::Rng::with_seed(seed);
         // The record that was being written when the power went.
         let writing = random.usize(..ends.len());

@@ -1,6 +1,6 @@
 //! What a run must survive: this program runs itself as a child that is killed at every point where
 //! it touches the disk, and looks whether the blackboard comes out the same. The default takes a
-//! part of the points; `BATON_SWEEP=all` takes every one.
+//! part of the points; `BATON_SWEEP=all` takes every one, `BATON_SWEEP=k/n` the k-th of n parts.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 #![expect(clippy::print_stdout, reason = "what was swept is worth seeing")]
@@ -40,7 +40,8 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 29] = [
+    let tests: [(&str, fn()); 30] = [
+        ("parts_of_a_sweep_are_all_of_it", sweep::parts_of_a_sweep_are_all_of_it),
         ("finished_samples_survive_a_power_loss", scenario::finished_samples_survive_a_power_loss),
         ("a_budget_counts_what_came_before", scenario::a_budget_counts_what_came_before),
         (

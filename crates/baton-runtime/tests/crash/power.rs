@@ -12,7 +12,7 @@ use baton_runtime::journal;
 use baton_runtime::store::{Disk, Op};
 
 use crate::reference::{self, FINISHED, Way};
-use crate::sweep::{check_same, child, each, fresh, is_whole, undisturbed};
+use crate::sweep::{check_same, child, each, fresh, seeds, undisturbed};
 
 const SECTOR: usize = 512;
 /// A shorter hole cannot be told from damage: the journal then stops, and says so.
@@ -332,8 +332,7 @@ pub(crate) fn what_was_synced_survives_a_power_loss() {
     assert_eq!(acknowledged(&steps), records.len());
     let in_place = in_place(&steps);
     let (unclear, states) = (AtomicU32::new(0), Mutex::new(BTreeSet::new()));
-    let seeds: Vec<u64> = (0..if is_whole() { 10_000 } else { 100 }).collect();
-    each(&seeds, |seed| {
+    each(&seeds(100, 10_000), |seed| {
         let mut random = fastrand::Rng::with_seed(*seed);
         // Anywhere; and as often where a file that was there before is being written.
         let lost_at = match random.bool() {

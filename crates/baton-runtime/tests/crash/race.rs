@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::reference::{FINISHED, HELD};
-use crate::sweep::{check_same, child, command, fresh, is_whole, undisturbed};
+use crate::sweep::{check_same, child, command, fresh, seeds, undisturbed};
 
 pub(crate) fn of_many_processes_one_writes() {
     let expected = undisturbed();
-    let races = if is_whole() { 1_000 } else { 24 };
-    for race in 0..races {
+    let races = seeds(24, 1_000);
+    for race in &races {
         let folder = fresh();
-        let many = 2 + race % 7;
+        let many = 2 + usize::try_from(race % 7).unwrap();
         let children: Vec<_> = (0..many)
             .map(|_| {
                 let path = folder.path().to_owned();
@@ -36,7 +36,7 @@ pub(crate) fn of_many_processes_one_writes() {
         }
         check_same(folder.path(), expected, &format!("{many} at once"));
     }
-    println!("{races} races");
+    println!("{} races", races.len());
 }
 
 /// A holder that stands still in the middle of a stage.

@@ -101,7 +101,7 @@ async fn every_fault_is_a_bounded_error_that_names_its_call() {
                 call(&client(wire, &server.url, limits()), &request(), Mode::Stream).await;
             let error = answer.expect_err(name);
             assert_eq!(error.kind, kind, "{wire:?} {name}: {error}");
-            assert!(start.elapsed() < Duration::from_secs(5), "{wire:?} {name}");
+            assert!(start.elapsed() < Duration::from_secs(60), "{wire:?} {name}");
             let shown = error.to_string();
             assert!(shown.contains(wire.name()) && shown.contains("model-x"), "{shown}");
             if let Some(status) = error.status {
@@ -251,15 +251,21 @@ async fn one_byte_at_a_time_is_slow_but_whole_and_ends_at_the_total_limit() {
     assert_eq!(answer.unwrap().text(), "Hello, 世界!");
     let endless: Script = std::iter::repeat_n(
         [Step::Send(b": x\n".to_vec()), Step::Wait(Duration::from_millis(50))],
-        400,
+        4_000,
     )
     .flatten()
     .collect();
     let server = Server::start(vec![[sent(&server::reply(200, "", b"")), endless].concat()]).await;
-    let limits = Limits { total: Duration::from_millis(600), ..limits() };
+    let limits = Limits { total: Duration::from_secs(2), ..limits() };
     let (answer, _) =
         call(&client(Wire::Chat, &server.url, limits), &request(), Mode::Stream).await;
     assert_eq!(answer.unwrap_err().kind, Kind::Timeout);
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]
@@ -269,19 +275,14 @@ async fn a_call_that_is_dropped_closes_its_connection() {
     ])
     .await;
     let client =
-        client(Wire::Chat, &server.url, Limits { idle: Duration::from_secs(30), ..limits() });
+        client(Wire::Chat, &server.url, Limits { idle: Duration::from_secs(60), ..limits() });
     let request = request();
-    let dropped =
-        tokio::time::timeout(Duration::from_millis(100), call(&client, &request, Mode::Stream))
-            .await;
-    assert!(dropped.is_err());
-    for _ in 0..200 {
-        if server.left() == 1 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    tokio::select! {
+        _ = call(&client, &request, Mode::Stream) => panic!("there is no answer to it"),
+        () = until(|| server.received().len() == 1) => {}
     }
-    panic!("the connection is still open");
+    let closed = until(|| server.left() == 1);
+    tokio::time::timeout(Duration::from_secs(60), closed).await.expect("it is still open");
 }
 
 /// Streams in which a call looks whole and is not, or looks odd and is.

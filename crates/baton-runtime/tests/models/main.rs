@@ -22,8 +22,8 @@ const KEY: &str = "sk-canary-0123456789";
 
 fn limits() -> Limits {
     Limits {
-        idle: Duration::from_millis(400),
-        total: Duration::from_secs(20),
+        idle: Duration::from_secs(2),
+        total: Duration::from_secs(60),
         retries: 0,
         ..Limits::default()
     }
