@@ -104,6 +104,9 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     if drive::is_over(&board, &run).map_err(failed)? {
         return Err(failed(drive::Error::AlreadyFinished(run)));
     }
+    if !args.adopt {
+        has_its_rules(&board, &run)?;
+    }
     let before = drive::look(&board, &run).map_err(failed)?;
     let limits = limits(&board.config, &args.budget, Some(before.limits));
     let mut session = Session::open(place, &board, &args.how)?;
@@ -113,7 +116,7 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     });
     loop {
         let gone = session.go(|around| {
-            let mut drive = Drive::resume(around, Some(limits))?;
+            let mut drive = Drive::resume_with(around, Some(limits), args.adopt)?;
             drive.set_edits(edits);
             Ok(drive)
         });
@@ -129,6 +132,15 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     }
 }
 
+/// Asked before a model is looked for: the answer does not depend on it.
+fn has_its_rules(board: &Board, run: &str) -> Result<(), Failure> {
+    let changes = drive::changed_rules(board, run).map_err(failed)?;
+    match changes.is_empty() {
+        true => Ok(()),
+        false => Err(failed(drive::Error::RulesChanged { changes: changes.join(", ") })),
+    }
+}
+
 pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
     let board = place.board()?;
     // Looked at first: a wrong answer must not set a stopped run going.
@@ -137,6 +149,7 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
     if drive::is_over(&board, &run).map_err(failed)? {
         return Err(failed(drive::Error::AlreadyFinished(run)));
     }
+    has_its_rules(&board, &run)?;
     let (question, asked_seq) = match drive::look(&board, &run).map_err(failed)?.phase {
         Phase::Waiting { question, asked_seq, .. } => (question, Some(asked_seq)),
         Phase::Ask { question, .. } => (question, None),
@@ -548,6 +561,8 @@ pub(super) fn failed(error: drive::Error) -> Failure {
         | drive::Error::LongComment
         | drive::Error::NoOption { .. } => Failure::new(USAGE, message),
         drive::Error::RulesChanged { .. } => Failure::new(USAGE, message)
+            .hint("`baton resume --adopt` continues with the rules as they are now; without the change, `baton resume` does"),
+        drive::Error::RulesUnfit { .. } => Failure::new(USAGE, message)
             .hint("undo the change, or `baton stop --abandon` and begin a new run"),
         drive::Error::Lock(lock::Error::Held { .. }) => {
             Failure::new(HELD, message).hint("`baton stop` asks it to stop")

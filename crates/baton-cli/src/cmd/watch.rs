@@ -26,13 +26,11 @@ pub(super) fn status(place: &Place) -> Outcome {
         return Ok(Reply::new(text, json!({ "ok": true, "run": null })));
     };
     let state = match drive::look(&board, &run) {
-        Err(error @ drive::Error::RulesChanged { .. })
-            if drive::is_over(&board, &run).map_err(failed)? =>
-        {
-            let text = format!(
-                "run     {run}\nstands  over; its figures cannot be told any more: {error}\n"
-            );
-            return Ok(Reply::new(text, json!({ "ok": true, "run": run, "stands": "over" })));
+        Err(error @ drive::Error::RulesUnfit { .. }) => {
+            let is_over = drive::is_over(&board, &run).map_err(failed)?;
+            let stands = if is_over { "over" } else { "not finished" };
+            let text = format!("run     {run}\nstands  {stands}; no figures: {error}\n");
+            return Ok(Reply::new(text, json!({ "ok": true, "run": run, "stands": stands })));
         }
         other => other.map_err(failed)?,
     };

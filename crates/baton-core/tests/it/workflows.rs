@@ -41,6 +41,7 @@ fn start(limits: Limits) -> RunStarted {
         pack: "tdd".to_owned(),
         language: "en".to_owned(),
         rules: BTreeMap::new(),
+        rules_text: None,
         first_iteration: Iteration(1),
         limits,
         newest: Vec::new(),
@@ -284,7 +285,7 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
     assert_eq!(run.due(), "TEST again");
     run.says("iteration: 9\nverdict: PASS\nblockers: none\n");
     assert!(run.due().starts_with("stopped: "), "{}", run.due());
-    run.take(Event::Resumed { limits: limits() });
+    run.take(Event::Resumed { limits: limits(), adopted_rules: None });
     assert_eq!(run.due(), "TEST again", "it may try again, and sees its error");
     run.reports("PASS", "none");
     assert_eq!(run.due(), "MAIN");
@@ -822,7 +823,7 @@ fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
         },
         13 => Event::Adopted { files: Vec::new() },
         14 => Event::Stopped { why: Stop::Person("p".to_owned()) },
-        _ => Event::Resumed { limits: run.state.limits },
+        _ => Event::Resumed { limits: run.state.limits, adopted_rules: None },
     }
 }
 
