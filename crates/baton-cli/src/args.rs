@@ -605,6 +605,10 @@ pub(crate) struct ResumeArgs {
     /// stage had done, or discard (what was there is kept as a snapshot)
     #[arg(long, value_name = "WHAT")]
     pub(crate) edits: Option<EditsArg>,
+    /// Continue with the policy, prompts and configuration as they are now, where they changed since
+    /// the run began
+    #[arg(long)]
+    pub(crate) adopt: bool,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
     #[command(flatten)]

@@ -24,7 +24,9 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 
+use baton_core::text;
 use baton_runtime::board::{self, Board};
+use baton_runtime::drive;
 use baton_runtime::load::Environment;
 use clap::CommandFactory;
 use serde_json::json;
@@ -102,54 +104,94 @@ impl Place {
 
 pub(crate) fn run(cli: Cli) -> Outcome {
     let place = Place::new(cli.blackboard, cli.json);
-    match cli.command {
-        Command::Init(args) => init::run(&place, &args),
-        Command::Run(args) => run::run(&place, &args),
-        Command::Resume(args) => run::resume(&place, &args),
-        Command::Answer(args) => run::answer(&place, &args),
-        Command::Stop(args) => run::stop(&place, &args),
-        Command::Status => watch::status(&place),
-        Command::Chat(args) => agent::chat(&place, &args),
-        Command::Exec(args) => agent::exec(&place, &args),
-        Command::Log(args) => watch::log(&place, &args),
-        Command::Diff { iteration } => watch::diff(&place, iteration),
-        Command::Undo { iteration, snapshot } => {
-            watch::undo(&place, iteration, snapshot.as_deref())
-        }
-        Command::Gc { days, dry_run } => watch::gc(&place, days, dry_run),
-        Command::Trust => watch::trust(&place),
-        Command::Demo(args) => demo::run(&place, &args),
-        Command::Report(ReportCommand::Check(args)) => report::check(&place, &args),
+    let shows_changes = shows_changes(&cli.command);
+    let mut outcome = dispatched(&place, cli.command);
+    if let (Ok(reply), true) = (&mut outcome, shows_changes) {
+        mention_changed_rules(&place, reply);
+    }
+    outcome
+}
+
+/// Commands that show something of a blackboard: they work whatever its rules have become since the
+/// run began, and mention it.
+fn shows_changes(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Status
+            | Command::Log(_)
+            | Command::Diff { .. }
+            | Command::Plan(PlanCommand::Check(_))
+            | Command::History(_)
+            | Command::Prompt(_)
+            | Command::Report(_)
+            | Command::Pack(PackCommand::Check { pack: None } | PackCommand::Use { .. })
+            | Command::Doctor
+    )
+}
+
+fn mention_changed_rules(place: &Place, reply: &mut Reply) {
+    let Some(board) = place.board_path().and_then(|_| place.board().ok()) else { return };
+    let Ok(Some(run)) = drive::last_run(&board) else { return };
+    let changes = drive::changed_rules(&board, &run).unwrap_or_default();
+    if changes.is_empty() {
+        return;
+    }
+    reply.errors.push_str(&format!(
+        "note: the rules changed since {run} began: {}; `baton resume --adopt` continues with them\n",
+        text::shown(&changes.join(", "), 1_000)
+    ));
+    if let serde_json::Value::Object(map) = &mut reply.json {
+        map.insert("rules_changed".to_owned(), json!(changes));
+    }
+}
+
+fn dispatched(place: &Place, command: Command) -> Outcome {
+    match command {
+        Command::Init(args) => init::run(place, &args),
+        Command::Run(args) => run::run(place, &args),
+        Command::Resume(args) => run::resume(place, &args),
+        Command::Answer(args) => run::answer(place, &args),
+        Command::Stop(args) => run::stop(place, &args),
+        Command::Status => watch::status(place),
+        Command::Chat(args) => agent::chat(place, &args),
+        Command::Exec(args) => agent::exec(place, &args),
+        Command::Log(args) => watch::log(place, &args),
+        Command::Diff { iteration } => watch::diff(place, iteration),
+        Command::Undo { iteration, snapshot } => watch::undo(place, iteration, snapshot.as_deref()),
+        Command::Gc { days, dry_run } => watch::gc(place, days, dry_run),
+        Command::Trust => watch::trust(place),
+        Command::Demo(args) => demo::run(place, &args),
+        Command::Report(ReportCommand::Check(args)) => report::check(place, &args),
         Command::Report(ReportCommand::Summary { report, level }) => {
-            report::summary(&place, &report, level)
+            report::summary(place, &report, level)
         }
-        Command::Plan(PlanCommand::Check(args)) => plan::check(&place, &args),
-        Command::Plan(PlanCommand::Apply(args)) => plan::apply(&place, &args),
-        Command::History(HistoryCommand::Show(args)) => history::show(&place, &args),
-        Command::History(HistoryCommand::Window(args)) => history::window(&place, &args),
-        Command::Prompt(args) => prompt::run(&place, &args),
-        Command::History(HistoryCommand::Check { file }) => history::check(&place, file),
-        Command::Handoff(HandoffCommand::Check(args)) => handoff::check(&place, &args),
+        Command::Plan(PlanCommand::Check(args)) => plan::check(place, &args),
+        Command::Plan(PlanCommand::Apply(args)) => plan::apply(place, &args),
+        Command::History(HistoryCommand::Show(args)) => history::show(place, &args),
+        Command::History(HistoryCommand::Window(args)) => history::window(place, &args),
+        Command::Prompt(args) => prompt::run(place, &args),
+        Command::History(HistoryCommand::Check { file }) => history::check(place, file),
+        Command::Handoff(HandoffCommand::Check(args)) => handoff::check(place, &args),
         Command::Handoff(HandoffCommand::Show(args)) => handoff::show(&args),
-        Command::Handoff(HandoffCommand::Load(args)) => handoff::load(&place, &args),
-        Command::Handoff(HandoffCommand::Make(args)) => handoff::make(&place, &args),
-        Command::Scenario(ScenarioCommand::Run(args)) => scenario::run(&place, &args),
-        Command::Scenario(ScenarioCommand::Status(args)) => scenario::status(&place, &args),
-        Command::Scenario(ScenarioCommand::Report(args)) => scenario::report(&place, &args),
-        Command::Scenario(ScenarioCommand::Diff(args)) => scenario::diff(&place, &args),
-        Command::Scenario(ScenarioCommand::Demo(args)) => scenario::demo(&place, &args),
+        Command::Handoff(HandoffCommand::Load(args)) => handoff::load(place, &args),
+        Command::Handoff(HandoffCommand::Make(args)) => handoff::make(place, &args),
+        Command::Scenario(ScenarioCommand::Run(args)) => scenario::run(place, &args),
+        Command::Scenario(ScenarioCommand::Status(args)) => scenario::status(place, &args),
+        Command::Scenario(ScenarioCommand::Report(args)) => scenario::report(place, &args),
+        Command::Scenario(ScenarioCommand::Diff(args)) => scenario::diff(place, &args),
+        Command::Scenario(ScenarioCommand::Demo(args)) => scenario::demo(place, &args),
         Command::Pack(PackCommand::List) => pack::list(),
-        Command::Pack(PackCommand::Show(args)) => pack::show(&place, &args),
-        Command::Pack(PackCommand::Check { pack }) => pack::check(&place, pack.as_deref()),
+        Command::Pack(PackCommand::Show(args)) => pack::show(place, &args),
+        Command::Pack(PackCommand::Check { pack }) => pack::check(place, pack.as_deref()),
         Command::Pack(PackCommand::Use { pack, lang }) => {
-            pack::switch(&place, &pack, lang.as_deref())
+            pack::switch(place, &pack, lang.as_deref())
         }
-        Command::Models(args) => models::run(&place, &args),
-        Command::Schema(args) => schema::run(&place, &args),
-        Command::Doctor => doctor::run(&place),
-        Command::Lab(args) => lab::run(&place, &args),
+        Command::Models(args) => models::run(place, &args),
+        Command::Schema(args) => schema::run(place, &args),
+        Command::Doctor => doctor::run(place),
+        Command::Lab(args) => lab::run(place, &args),
         Command::Debug(DebugCommand::Compress { tool, id }) => debug::compress(&tool, id),
-        Command::Debug(DebugCommand::Mentions { root }) => debug::mentions(&place, root),
+        Command::Debug(DebugCommand::Mentions { root }) => debug::mentions(place, root),
         Command::Completions { shell } => Ok(completions(shell)),
     }
 }

@@ -417,3 +417,45 @@ fn a_key_that_a_policy_of_0_1_leaves_out_comes_from_the_pack() {
         }
     }
 }
+
+#[test]
+fn a_run_of_0_1_continues_with_changed_rules_once_they_are_adopted() {
+    for name in ["question", "own_policy"] {
+        adopts_a_gate(name);
+    }
+}
+
+fn adopts_a_gate(name: &str) {
+    let copy = of_0_1(name);
+    let acts = copy.acts();
+    let file = copy.path("project/.baton/memory/verification_policy.json");
+    let mut policy: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    // TEST has passed without this gate.
+    policy["gates"] = json!([{ "on": "TEST", "run": "true" }]);
+    fs::write(&file, policy.to_string()).unwrap();
+    copy.expect(&["trust"], 0);
+    for args in [["status"], ["log"], ["diff"]] {
+        let said = copy.expect(&args, 0);
+        assert!(said.contains("memory/verification_policy.json"), "{said}");
+    }
+    let model = Model::start(to_the_end(3));
+    assert!(copy.continues(&model, &["resume"], 2).contains("`baton resume --adopt`"));
+    assert!(copy.continues(&model, &["answer", "exit"], 2).contains("`baton resume --adopt`"));
+    copy.continues(&model, &["resume", "--adopt"], 10);
+    copy.continues(&model, &["answer", "exit"], 0);
+    copy.is_finished_with(&acts);
+}
+
+#[test]
+fn a_sub_loop_of_0_1_does_not_continue_under_rules_without_one() {
+    let copy = of_0_1("subloop");
+    let file = copy.path("project/.baton/memory/verification_policy.json");
+    let mut policy: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    policy["subloop"] = Value::Null;
+    fs::write(&file, policy.to_string()).unwrap();
+    copy.expect(&["status"], 0);
+    let model = Model::start(vec![text("never asked")]);
+    let said = copy.continues(&model, &["resume", "--adopt"], 2);
+    assert!(said.contains("the run cannot continue with the changed rules"), "{said}");
+    assert_eq!(model.requests().len(), 0);
+}

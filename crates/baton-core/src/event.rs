@@ -36,6 +36,9 @@ pub enum Event {
         /// Who runs the stages from here on, where that is not as before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         setup: Option<Box<RunSetup>>,
+        /// Rules that had changed, and with which the run continues from here on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        adopted_rules: Option<Box<AdoptedRules>>,
     },
     /// The intent: from here on the stage may have had effects.
     StageStarted(Box<StageStarted>),
@@ -206,6 +209,9 @@ pub struct RunStarted {
     pub language: String,
     /// Of what the run's rules were made, so that a change can be named.
     pub rules: BTreeMap<String, String>,
+    /// The rules that records are folded by. A run of 0.1 has only the fingerprints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules_text: Option<Box<RulesText>>,
     pub first_iteration: Iteration,
     pub limits: Limits,
     /// The newest reports that were there already.
@@ -320,6 +326,51 @@ impl Runner {
             }
         }
     }
+}
+
+impl RunStarted {
+    /// The rules that an event brings are those of the run from there on.
+    pub fn adopt(&mut self, event: &Event) {
+        if let Event::Resumed { adopted_rules: Some(adopted), .. } = event {
+            self.pack.clone_from(&adopted.pack);
+            self.language.clone_from(&adopted.language);
+            self.rules.clone_from(&adopted.fingerprints);
+            self.rules_text = Some(Box::new(adopted.text.clone()));
+        }
+    }
+}
+
+/// The part of the rules by which records are folded: a journal is read by the rules of its time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulesText {
+    /// The whole policy; a section that is switched off is null.
+    pub policy: serde_json::Value,
+    /// The agents, and whether each may write.
+    pub agents: BTreeMap<AgentName, bool>,
+    pub switches: Switches,
+}
+
+/// The part of the configuration that belongs to the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switches {
+    pub subloop: bool,
+    pub milestones: bool,
+    pub report_retries: u32,
+    pub decision_retries: u32,
+}
+
+/// Changed rules with which a run continues.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdoptedRules {
+    /// Names of what had changed, for people.
+    pub changed: Vec<String>,
+    pub pack: String,
+    pub language: String,
+    pub fingerprints: BTreeMap<String, String>,
+    pub text: RulesText,
 }
 
 /// A stage in its place.

@@ -74,6 +74,10 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         Event::RunStarted(start) => {
             Some(format!("{}: {}", start.run.as_str(), text::shown(start.task.trim(), 160)))
         }
+        Event::Resumed { adopted_rules: Some(adopted), .. } => {
+            let changed = text::shown(&adopted.changed.join(", "), 300);
+            Some(format!("continues with changed rules: {changed}"))
+        }
         Event::Resumed { .. } => Some("resumed".to_owned()),
         Event::StageStarted(_) | Event::GateStarted { .. } => None,
         Event::StageEnded(ended) => match &ended.result {

@@ -10,6 +10,7 @@
 //! Where a person must approve something before an agent works (`approval`), it is looked at first.
 //! FINISH takes the same way through FINISH_REVIEW, the gates and a second decision.
 
+mod adopt;
 mod approval;
 mod entry;
 mod evaluation;
@@ -558,7 +559,7 @@ impl State {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let next = match (phase, &record.event) {
             (Phase::Ended, _) => None,
-            (phase, Event::Resumed { limits, setup }) => {
+            (phase, Event::Resumed { limits, setup, adopted_rules }) => {
                 self.stopped = None;
                 self.limits = *limits;
                 if setup.is_some() {
@@ -566,7 +567,10 @@ impl State {
                 }
                 // Nobody knows what happened to the files in between.
                 self.approvals.is_seen = false;
-                Some(resumed(phase))
+                Some(match adopted_rules {
+                    Some(_) => self.under_new_rules(resumed(phase), rules),
+                    None => resumed(phase),
+                })
             }
             (_, Event::Abandoned) => Some(Phase::Ended),
             _ if self.stopped.is_some() => None,

@@ -3,6 +3,7 @@
 //! resuming is this loop, started from disk.
 
 mod files;
+mod rules;
 mod scenario;
 
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use baton_core::event::{
-    Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded, StageId,
-    StageResult, StageStarted, Stop, VERSION,
+    AdoptedRules, Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded,
+    StageId, StageResult, StageStarted, Stop, VERSION,
 };
 use baton_core::id::{AgentName, Attempt, RunId, Timestamp};
 use baton_core::prompt::{Correction, FinishFacts, GateResult, Prompt, StageChange};
@@ -42,8 +43,11 @@ pub enum Error {
     NothingToResume,
     #[error("run {0} is finished")]
     AlreadyFinished(String),
-    #[error("{what} changed since the run began: {file} was {expected}, is {found}")]
-    RulesChanged { what: String, file: String, expected: String, found: String },
+    #[error("the rules changed since the run began: {changes}")]
+    RulesChanged { changes: String },
+    /// Also with `--adopt`.
+    #[error("the run cannot continue with the changed rules ({changes}): {why}")]
+    RulesUnfit { changes: String, why: String },
     #[error("no question is open")]
     NoQuestion,
     #[error("what is to be changed? Nobody can guess it")]
@@ -253,9 +257,50 @@ pub fn look(board: &Board, run: &str) -> Result<State, Error> {
     if looked.state.is_none() && looked.records.is_empty() {
         return Err(Error::NothingToResume);
     }
-    unchanged(board, &looked.start)?;
-    let rules = Rules { pack: &board.pack, config: &board.config };
-    folded(looked.state, &looked.records, &rules)
+    told(&looked).folded(board)
+}
+
+fn told(looked: &journal::Looked) -> rules::Told<'_> {
+    rules::Told { start: &looked.start, state: looked.state.as_ref(), records: &looked.records }
+}
+
+/// The state of a run before and after its last record, and the rules that it is to adopt.
+fn read_journal(
+    board: &Board,
+    opened: &journal::Opened,
+    adopt: bool,
+) -> Result<(State, State, Option<Box<AdoptedRules>>), Error> {
+    let all = rules::Told {
+        start: &opened.start,
+        state: opened.state.as_ref(),
+        records: &opened.records,
+    };
+    let changes = rules::changes(board, &all.now());
+    if !changes.is_empty() && !adopt {
+        return Err(Error::RulesChanged { changes: changes.join(", ") });
+    }
+    let after = all.folded(board)?;
+    let is_first = all.state.is_none() && all.records.len() == 1;
+    let before = match all.records.split_last() {
+        Some((_, done)) if !is_first => rules::Told { records: done, ..all }.folded(board)?,
+        _ => after.clone(),
+    };
+    if changes.is_empty() {
+        return Ok((before, after, None));
+    }
+    match after.unfit_for(&Rules { pack: &board.pack, config: &board.config }) {
+        Some(why) => Err(Error::RulesUnfit { changes: changes.join(", "), why }),
+        None => Ok((before, after, Some(Box::new(rules::adopted(board, changes))))),
+    }
+}
+
+/// Names of the rules that changed since a run began; none for a run that is over.
+pub fn changed_rules(board: &Board, run: &str) -> Result<Vec<String>, Error> {
+    if is_over(board, run)? {
+        return Ok(Vec::new());
+    }
+    let looked = journal::look(&journal_folder(board, run))?;
+    Ok(rules::changes(board, &told(&looked).now()))
 }
 
 /// True if the last process of a run ended in order, with nothing open.
@@ -267,40 +312,6 @@ pub fn has_left(board: &Board, state: &State) -> bool {
 pub fn last_run(board: &Board) -> Result<Option<String>, Error> {
     let failed = |source| load::Error::Io { path: board.root.join("journal"), source };
     Ok(journal::runs(&board.root).map_err(failed)?.pop())
-}
-
-fn folded(state: Option<State>, records: &[Record], rules: &Rules<'_>) -> Result<State, Error> {
-    let (mut state, rest) = match (state, records) {
-        (Some(state), records) => (state, records),
-        (None, [Record { seq, event: Event::RunStarted(start), .. }, rest @ ..]) => {
-            (State::new(start, *seq), rest)
-        }
-        (None, _) => return Err(Error::NothingToResume),
-    };
-    for record in rest {
-        state.apply(record, rules)?;
-    }
-    Ok(state)
-}
-
-/// What a run's rules are made of, to name a change.
-fn fingerprints(board: &Board) -> std::collections::BTreeMap<String, String> {
-    let digest = |text: &str| blake3::hash(text.as_bytes()).to_hex()[..16].to_owned();
-    let mut all = std::collections::BTreeMap::new();
-    all.insert("policy".to_owned(), digest(&board.pack.policy.render()));
-    let config = &board.config;
-    let switches = format!(
-        "subloop {} milestones {} report.retries {} decision.retries {}",
-        config.features.subloop,
-        config.features.milestones,
-        config.report.retries,
-        config.decision.retries
-    );
-    all.insert(format!("configuration ({switches})"), digest(&switches));
-    for (name, prompt) in &board.pack.prompts {
-        all.insert(format!("prompt of {name}"), digest(prompt));
-    }
-    all
 }
 
 impl<'a> Drive<'a> {
@@ -340,7 +351,8 @@ impl<'a> Drive<'a> {
             task: task.to_owned(),
             pack: board.pack.manifest.name.clone(),
             language: board.pack.language.clone(),
-            rules: fingerprints(board),
+            rules: rules::fingerprints(board),
+            rules_text: Some(Box::new(rules::text(board))),
             first_iteration: gatherer.next_iteration().max(files::iteration_after(board, &runs)?),
             limits,
             newest: files::newest_facts(board),
@@ -390,6 +402,15 @@ impl<'a> Drive<'a> {
 
     /// Goes on with the last run, from what its journal says.
     pub fn resume(around: Around<'a>, limits: Option<Limits>) -> Result<Drive<'a>, Error> {
+        Drive::resume_with(around, limits, false)
+    }
+
+    /// The same; with `adopt`, also under rules that changed since.
+    pub fn resume_with(
+        around: Around<'a>,
+        limits: Option<Limits>,
+        adopt: bool,
+    ) -> Result<Drive<'a>, Error> {
         let board = around.board;
         let Some(run) = last_run(board)? else { return Err(Error::NothingToResume) };
         let last_beat = Lock::last_beat(&lock_path(board));
@@ -399,26 +420,15 @@ impl<'a> Drive<'a> {
         if opened.state.is_none() && opened.records.is_empty() {
             return Err(Error::NothingToResume);
         }
-        unchanged(board, &opened.start)?;
-        let rules = Rules { pack: &board.pack, config: &board.config };
+        let (before, state, adopted_rules) = read_journal(board, &opened, adopt)?;
         // All but the last are done; the files of the last one may be missing.
-        let (last, done) = match opened.records.split_last() {
-            Some((last, done)) => (Some(last.clone()), done),
-            None => (None, &opened.records[..]),
-        };
-        let is_first = opened.state.is_none() && done.is_empty();
-        let state = match (&last, is_first) {
-            (Some(Record { seq, event: Event::RunStarted(start), .. }), true) => {
-                State::new(start, *seq)
-            }
-            _ => folded(opened.state.clone(), done, &rules)?,
-        };
+        let last = opened.records.last().cloned();
         let snapshot = opened.records.iter().rev().find_map(|record| match &record.event {
             Event::StageStarted(started) => Some(started.snapshot.clone()),
             _ => None,
         });
         let gatherer = gatherer(board)?;
-        let mut drive = Drive::assembled(around, state, opened.journal, gatherer, lock);
+        let mut drive = Drive::assembled(around, before, opened.journal, gatherer, lock);
         drive.snapshot = snapshot.flatten();
         drive.last_beat = last_beat;
         let left = crate::sandbox::end_left_behind(&drive.mark);
@@ -436,10 +446,8 @@ impl<'a> Drive<'a> {
         }
         if let Some(last) = last {
             drive.effect(&last)?;
-            if !is_first {
-                drive.state.apply(&last, &rules)?;
-            }
         }
+        drive.state = state;
         if drive.state.phase == Phase::Ended {
             return Err(Error::AlreadyFinished(run));
         }
@@ -452,7 +460,7 @@ impl<'a> Drive<'a> {
             (drive.around.watch)(Notice::Said(said));
         }
         let setup = setup.filter(|setup| drive.state.setup.as_ref() != Some(setup));
-        drive.commit(Event::Resumed { limits, setup })?;
+        drive.commit(Event::Resumed { limits, setup, adopted_rules })?;
         drive.adopt_since(left)?;
         Ok(drive)
     }
@@ -961,35 +969,6 @@ fn gatherer(board: &Board) -> Result<Gatherer, Error> {
         )])
         .into(),
     })
-}
-
-/// A journal goes on only with the rules it was begun with.
-fn unchanged(board: &Board, start: &RunStarted) -> Result<(), Error> {
-    let changed = |what: &str, file: &str, expected: &str, found: &str| {
-        Err(Error::RulesChanged {
-            what: what.to_owned(),
-            file: file.to_owned(),
-            expected: expected.to_owned(),
-            found: found.to_owned(),
-        })
-    };
-    let (name, language) = (&board.pack.manifest.name, &board.pack.language);
-    if *name != start.pack || *language != start.language {
-        let (was, is) =
-            (format!("{} ({})", start.pack, start.language), format!("{name} ({language})"));
-        return changed("the pack", "baton.toml", &was, &is);
-    }
-    let now = fingerprints(board);
-    for (file, expected) in &start.rules {
-        match now.get(file) {
-            Some(found) if found == expected => {}
-            found => {
-                let found = found.map_or("missing", String::as_str);
-                return changed("a rule", file, expected, found);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The mark of every process that the stages of a blackboard start.

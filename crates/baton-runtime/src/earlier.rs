@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use baton_core::pack::Pack;
+use baton_core::policy::{self, Policy};
+use serde_json::Value;
 
 use crate::board::{self, Board, Error};
 use crate::{builtin, load};
@@ -12,7 +14,7 @@ use crate::{builtin, load};
 /// One file per line: version, pack, language, path in the blackboard, BLAKE3 hash.
 const TABLE: &str = include_str!("earlier.txt");
 
-/// A file of a blackboard that an earlier version wrote and nobody changed.
+/// A file of a blackboard that an earlier version wrote and that was not changed since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OldCopy {
     pub path: PathBuf,
@@ -49,6 +51,42 @@ pub fn old_copies(board: &Board) -> Result<Vec<OldCopy>, Error> {
     Ok(found)
 }
 
+/// The fields of a policy of 0.1, object by object: `<path>: <names>`.
+const POLICY_0_1: &str = "\
+: $schema report_rules plan routing finish_rules milestones context tdd_rules subloop gates approval evaluation escalation
+report_rules: apply_to require_verdict verdict_prefix verdict_allowed verdict_pass verdict_fail verdict_blocked blocker_prefix blocker_clear_value blocker_classes
+plan: statuses aliases final verified_by
+routing: needs_pass after_fail after_blocked
+finish_rules: max_finish_attempts
+milestones: plan_changes_over pass_of texts
+milestones.texts: user_decision finish_attempt plan_update first_pass pass_again
+context: relevant_reports finish_ladder key_change_headings evidence_headings orders summary_fields
+context.orders: fixer tester finish_review finish_check correction changes
+tdd_rules: test_first test_required_gate min_coverage
+subloop: tester fixer enter_on max timeout
+approval: before changes_to files texts
+approval.texts: title text approve change
+evaluation: of back_to success_percent critical_percent gain_percent gain_within same_critical layer2_most layer3_most
+escalation: same_blocker no_plan_change classes";
+
+/// A policy as 0.1 would have rendered it: without the fields that it did not know.
+pub(crate) fn policy_as_0_1(policy: &Policy) -> String {
+    let mut value = serde_json::to_value(policy).unwrap_or_default();
+    keep_0_1(&mut value, "");
+    format!("{value:#}\n")
+}
+
+fn keep_0_1(value: &mut Value, path: &str) {
+    let Some(fields) = value.as_object_mut().filter(|_| policy::merges(path)) else { return };
+    let known = POLICY_0_1.lines().find_map(|line| line.strip_prefix(path)?.strip_prefix(": "));
+    let Some(known) = known else { return };
+    fields.retain(|name, _| known.split(' ').any(|own| own == name));
+    for (name, value) in fields {
+        let dot = if path.is_empty() { "" } else { "." };
+        keep_0_1(value, &format!("{path}{dot}{name}"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +120,25 @@ mod tests {
         for version in (1..minor).map(versions) {
             let count = TABLE.lines().filter(|row| row.split(' ').next() == Some(&version)).count();
             assert!(count > 40, "the table has {count} files of {version}");
+        }
+    }
+
+    #[test]
+    fn fields_that_0_1_did_not_know_do_not_count_in_a_policy_of_it() {
+        for (manifest, files) in builtin::packs() {
+            let pack =
+                Pack::read(&files, &manifest.languages[0]).expect("a built-in pack is right");
+            let mut newer = serde_json::to_value(&pack.policy).expect("plain data");
+            let mut was = newer.clone();
+            keep_0_1(&mut was, "");
+            for pointer in ["", "/context", "/context/orders", "/milestones/texts"] {
+                newer.pointer_mut(pointer).expect("an object")["a_new_field"] = true.into();
+            }
+            // An entry of a map is not a field.
+            newer["report_rules"]["blocker_classes"]["mine"] = serde_json::json!([]);
+            was["report_rules"]["blocker_classes"]["mine"] = serde_json::json!([]);
+            keep_0_1(&mut newer, "");
+            assert_eq!(newer, was, "{}", manifest.name);
         }
     }
 

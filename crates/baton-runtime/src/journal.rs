@@ -127,6 +127,9 @@ impl Journal {
         }
         let state = read.state;
         let next_seq = read.next_seq;
+        // A checkpoint is written with the rules that the run has by then.
+        let mut start = read.start.clone();
+        read.records.iter().for_each(|record| start.adopt(&record.event));
         let journal = Journal {
             folder: folder.to_owned(),
             disk,
@@ -135,7 +138,7 @@ impl Journal {
             length: read.length,
             next_seq,
             before: read.before,
-            start: Some(read.start.clone()),
+            start: Some(start),
             segment_bytes: SEGMENT_BYTES,
         };
         Ok(Opened { journal, state, start: read.start, records: read.records, torn: read.torn })
@@ -151,6 +154,9 @@ impl Journal {
         self.length += bytes.len() as u64;
         if let Event::RunStarted(start) = &record.event {
             self.start = Some(start.clone());
+        }
+        if let Some(start) = &mut self.start {
+            start.adopt(&record.event);
         }
         Ok(record)
     }
@@ -353,6 +359,7 @@ fn nothing_started() -> baton_core::event::RunStarted {
         pack: String::new(),
         language: String::new(),
         rules: std::collections::BTreeMap::new(),
+        rules_text: None,
         first_iteration: baton_core::id::Iteration(1),
         limits: baton_core::event::Limits::of(0, 0),
         newest: Vec::new(),

@@ -118,6 +118,9 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     if drive::is_over(&board, &run).map_err(failed)? {
         return Err(failed(drive::Error::AlreadyFinished(run)));
     }
+    if !args.adopt {
+        has_its_rules(&board, &run)?;
+    }
     let before = drive::look(&board, &run).map_err(failed)?;
     let limits = limits(&board.config, &args.budget, Some(before.limits));
     let how = setup::continued(place, &mut board, &args.how, before.setup.as_deref())?;
@@ -128,7 +131,7 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     });
     loop {
         let gone = session.go(|around| {
-            let mut drive = Drive::resume(around, Some(limits))?;
+            let mut drive = Drive::resume_with(around, Some(limits), args.adopt)?;
             drive.set_edits(edits);
             Ok(drive)
         });
@@ -144,6 +147,15 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     }
 }
 
+/// Asked before a model is looked for: the answer does not depend on it.
+fn has_its_rules(board: &Board, run: &str) -> Result<(), Failure> {
+    let changes = drive::changed_rules(board, run).map_err(failed)?;
+    match changes.is_empty() {
+        true => Ok(()),
+        false => Err(failed(drive::Error::RulesChanged { changes: changes.join(", ") })),
+    }
+}
+
 pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
     let mut board = place.board()?;
     // Looked at first: a wrong answer must not set a stopped run going.
@@ -152,6 +164,7 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
     if drive::is_over(&board, &run).map_err(failed)? {
         return Err(failed(drive::Error::AlreadyFinished(run)));
     }
+    has_its_rules(&board, &run)?;
     let state = drive::look(&board, &run).map_err(failed)?;
     let records = records(&board, &run)?;
     let Some((number, question)) = open_question(&state, &records) else {
@@ -201,7 +214,9 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
         || baton_runtime::sandbox::ask_to_stop(pid).map_err(|why| Failure::new(INTERNAL, why));
     ask()?;
     if !args.now {
-        let text = format!("Process {pid} stops after its current stage.\n");
+        let text = format!(
+            "Asked process {pid} to stop after its current stage; `baton resume` continues.\n"
+        );
         return Ok(Reply::new(text, json!({ "ok": true, "process": pid })));
     }
     // Two signals at once would count as one. It may have ended already.
@@ -555,6 +570,8 @@ pub(super) fn failed(error: drive::Error) -> Failure {
         | drive::Error::LongComment
         | drive::Error::NoOption { .. } => Failure::new(USAGE, message),
         drive::Error::RulesChanged { .. } => Failure::new(USAGE, message)
+            .hint("`baton resume --adopt` continues with the rules as they are now; without the change, `baton resume` does"),
+        drive::Error::RulesUnfit { .. } => Failure::new(USAGE, message)
             .hint("undo the change, or `baton stop --abandon` and begin a new run"),
         drive::Error::Lock(lock::Error::Held { .. }) => {
             Failure::new(HELD, message).hint("`baton stop` asks it to stop")

@@ -28,13 +28,13 @@ pub(super) fn status(place: &Place) -> Outcome {
         return Ok(Reply::new(text, json!({ "ok": true, "run": null })));
     };
     let state = match drive::look(&board, &run) {
-        Err(error @ drive::Error::RulesChanged { .. })
-            if drive::is_over(&board, &run).map_err(failed)? =>
-        {
+        Err(error @ drive::Error::RulesUnfit { .. }) => {
             let last = records(&board, &run)?.pop();
-            let is_abandoned = matches!(last.map(|own| own.event), Some(Event::Abandoned));
-            let over = if is_abandoned { RunState::Abandoned } else { RunState::Finished };
-            let word = if is_abandoned { "abandoned" } else { "finished" };
+            let (over, word) = match last.map(|last| last.event) {
+                Some(Event::Abandoned) => (RunState::Abandoned, "abandoned"),
+                Some(Event::Finished { .. }) => (RunState::Finished, "finished"),
+                _ => (RunState::Stopped, "not finished"),
+            };
             let text =
                 format!("run    {run}\nstate  {word}; its figures cannot be shown: {error}\n");
             return Ok(Reply::new(

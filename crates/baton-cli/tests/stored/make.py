@@ -165,6 +165,7 @@ QUESTION = decision("USER", None, question={
 class Case:
     def __init__(self, baton, work, name, pack="tdd", lang="en"):
         self.baton, self.work, self.name, self.pack, self.lang = baton, work, name, pack, lang
+        self.coverage = None
         self.project = os.path.join(work, "project")
         for folder in ("project", "home"):
             shutil.rmtree(os.path.join(work, folder), ignore_errors=True)
@@ -203,6 +204,11 @@ class Case:
 
     def init(self):
         self.expect(0, "init", "--pack", self.pack, "--lang", self.lang)
+        if self.coverage is not None:
+            name = ".baton/memory/verification_policy.json"
+            policy = json.loads(self.read(name))
+            policy["tdd_rules"]["min_coverage"] = self.coverage
+            self.write(name, json.dumps(policy, ensure_ascii=False, indent=2) + "\n")
 
     def arguments(self, model, *more):
         return ["run", "Make add check its arguments", "--provider", "openai-chat",
@@ -255,6 +261,11 @@ def finished_zh(case):
 
 def question(case):
     case.run(10, [FIRST, ADD_TEST, RUN_TEST, report(1, "PASS", more=TESTED), QUESTION])
+
+
+def own_policy(case):
+    case.coverage = 70
+    question(case)
 
 
 def refused_report(case):
@@ -353,6 +364,7 @@ def evaluation(case):
 
 CASES = {
     "finished": finished_en, "finished_zh": finished_zh, "question": question,
+    "own_policy": own_policy,
     "refused_report": refused_report, "refused_decision": refused_decision, "subloop": subloop,
     "evaluation": evaluation, "stage_whole": stage_whole, "stage_unknown": stage_unknown,
     "denied": denied, "quota": quota, "limit": limit,

@@ -41,6 +41,7 @@ fn start(limits: Limits) -> RunStarted {
         pack: "tdd".to_owned(),
         language: "en".to_owned(),
         rules: BTreeMap::new(),
+        rules_text: None,
         first_iteration: Iteration(1),
         limits,
         newest: Vec::new(),
@@ -291,7 +292,7 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
     assert_eq!(run.due(), "TEST again");
     run.says("iteration: 9\nverdict: PASS\nblockers: none\n");
     assert!(run.due().starts_with("stopped: "), "{}", run.due());
-    run.take(Event::Resumed { limits: limits(), setup: None });
+    run.take(Event::Resumed { limits: limits(), setup: None, adopted_rules: None });
     assert_eq!(run.due(), "TEST again", "it may try again, and sees its error");
     run.reports("PASS", "none");
     assert_eq!(run.due(), "MAIN");
@@ -883,7 +884,7 @@ fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
         },
         13 => Event::Adopted { files: Vec::new() },
         14 => Event::Stopped { why: Stop::Person("p".to_owned()) },
-        _ => Event::Resumed { limits: run.state.limits, setup: None },
+        _ => Event::Resumed { limits: run.state.limits, setup: None, adopted_rules: None },
     }
 }
 
@@ -1014,7 +1015,7 @@ fn a_stage_that_touched_the_blackboard_is_told_when_it_is_asked_again() {
         snapshot: None,
     })));
     assert!(run.due().starts_with("stopped: TEST, iteration 1 changed files"), "{}", run.due());
-    run.take(Event::Resumed { limits: run.state.limits, setup: None });
+    run.take(Event::Resumed { limits: run.state.limits, setup: None, adopted_rules: None });
     let Do::RunAgent { job, attempt, .. } = run.next() else { panic!() };
     assert!(job.refused[0].problem.contains("memory/dev_plan.md"));
     assert_eq!(attempt, Attempt(1), "the same conversation continues");
@@ -1029,6 +1030,6 @@ fn a_stop_inside_a_stage_leaves_the_stage_open() {
     let open = run.next();
     run.take(Event::Stopped { why: Stop::Executor("no key".to_owned()) });
     assert_eq!(run.due(), "stopped: no key");
-    run.take(Event::Resumed { limits: run.state.limits, setup: None });
+    run.take(Event::Resumed { limits: run.state.limits, setup: None, adopted_rules: None });
     assert_eq!(run.next(), open, "it is continued, and not begun again");
 }

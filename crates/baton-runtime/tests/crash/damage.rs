@@ -161,10 +161,10 @@ pub(crate) fn acknowledged_records_survive() {
 pub(crate) fn changed_rules_are_named() {
     let (keep, journal, segments) = finished();
     let half = ends(&segments[0])[5];
-    for (change, named) in [
-        ("memory/prompts/subagent_prompt_main.md", "prompt of MAIN"),
-        ("memory/prompts/subagent_prompt_test.md", "prompt of TEST"),
-        ("memory/verification_policy.json", "policy"),
+    for change in [
+        "memory/prompts/subagent_prompt_main.md",
+        "memory/prompts/subagent_prompt_test.md",
+        "memory/verification_policy.json",
     ] {
         let path = keep.path().join("project/.baton").join(change);
         let old = fs::read_to_string(&path).unwrap();
@@ -181,7 +181,7 @@ pub(crate) fn changed_rules_are_named() {
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
-            said.contains("changed since the run began") && said.contains(named),
+            said.contains("changed since the run began") && said.contains(change),
             "{change}: {said}"
         );
         fs::write(&path, old).unwrap();

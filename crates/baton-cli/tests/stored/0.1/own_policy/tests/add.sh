@@ -1,0 +1,1 @@
+! sh src/add.sh 1
