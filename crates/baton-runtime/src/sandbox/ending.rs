@@ -107,7 +107,7 @@ fn end_matching(is_meant: impl Fn(Pid) -> bool) -> usize {
         // A process of another user cannot be ended, and is not waited for.
         found.retain(Process::kill);
         ended.extend(found.iter().map(|process| process.pid.as_raw_nonzero()));
-        let are_gone = found.iter().fold(true, |gone, process| process.is_gone_by(until) && gone);
+        let are_gone = found.iter().all(|process| process.is_gone_by(until));
         if found.is_empty() || !are_gone || Instant::now() >= until {
             return ended.len();
         }
@@ -136,7 +136,8 @@ fn group_of(pid: Pid) -> Option<Pid> {
     // The name, in brackets, may hold anything; then come the state, the parent and the group.
     let name_ends = memchr::memrchr(b')', &text)?;
     let group = std::str::from_utf8(&text[name_ends..]).ok()?.split(' ').nth(3)?;
-    Pid::from_raw(group.parse().ok()?)
+    // The kernel writes -1 for a process that has just gone.
+    group.parse().ok().filter(|group| *group > 0).and_then(Pid::from_raw)
 }
 
 fn has_variable(pid: Pid, is_wanted: impl Fn(&[u8]) -> bool) -> bool {

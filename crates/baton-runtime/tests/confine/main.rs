@@ -40,7 +40,7 @@ fn main() {
         ("what_a_killed_baton_left_is_gone_before_the_next_starts", processes::left_behind),
         ("a_killed_baton_takes_everything_with_it", processes::killed_with_baton),
         ("an_interrupt_ends_everything", processes::interrupted),
-        ("floods_and_hogs_are_bounded", || usage::bounded(usage::floods_and_hogs)),
+        ("floods_and_hogs_are_bounded", usage::bounded_floods_and_hogs),
         ("the_whole_output_is_kept_on_disk", usage::copied),
         ("protected_files_cannot_be_touched", files::protected),
         ("stand_ins_come_and_go", files::stand_ins),
@@ -63,11 +63,9 @@ fn main() {
         ("the_cost_of_a_question", live::cost),
         ("in_a_spare_no_process_survives", || in_spare(processes::no_process_survives)),
         ("in_a_spare_every_process_is_gone_before_the_call_returns", || {
-            in_spare(processes::gone_before_the_return)
+            in_spare(processes::gone_before_the_return);
         }),
-        ("in_a_spare_floods_and_hogs_are_bounded", || {
-            usage::bounded(|| in_spare(usage::floods_and_hogs))
-        }),
+        ("in_a_spare_floods_and_hogs_are_bounded", || in_spare(usage::bounded_floods_and_hogs)),
         ("in_a_spare_the_whole_output_is_kept_on_disk", || in_spare(usage::copied)),
         ("in_a_spare_protected_files_cannot_be_touched", || in_spare(files::protected)),
         ("in_a_spare_stand_ins_come_and_go", || in_spare(files::stand_ins)),

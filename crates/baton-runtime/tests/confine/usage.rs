@@ -49,13 +49,13 @@ fn tried(name: &str, ground: &Ground, argv: &[&str]) -> Ran {
 const BOUND: u64 = 4_000;
 
 /// Does it where nothing can fill the process table of this machine, should the sandbox let it.
-pub(crate) fn bounded(test: fn()) {
+fn bounded(test: fn()) {
     if !rustix::process::geteuid().is_root() {
         // Of all that this user has: what else there is must not count.
         let before = getrlimit(Resource::Nproc);
         let most = threads_of_this_machine() + BOUND;
         let least = before.maximum.map_or(most, |own| own.min(most));
-        setrlimit(Resource::Nproc, Rlimit { current: Some(least), ..before.clone() }).unwrap();
+        setrlimit(Resource::Nproc, Rlimit { current: Some(least), ..before }).unwrap();
         test();
         return setrlimit(Resource::Nproc, before).unwrap();
     }
@@ -87,7 +87,11 @@ fn as_ordinary_user() {
     assert!(command.status().unwrap().success());
 }
 
-pub(crate) fn floods_and_hogs() {
+pub(crate) fn bounded_floods_and_hogs() {
+    bounded(floods_and_hogs);
+}
+
+fn floods_and_hogs() {
     let ground = Ground::new();
     let shell = |name: &str, line: &str| tried(name, &ground, &["sh", "-c", line]);
     let flood = "echo first; head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo last";
