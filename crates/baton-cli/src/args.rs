@@ -1,7 +1,9 @@
 //! The command line as typed. Nothing is read from disk here.
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
+use baton_runtime::model::cassette::Tape;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Conducts a team of coding agents over a shared blackboard.
@@ -713,12 +715,15 @@ pub(crate) struct HowArgs {
 /// Recordings of model calls.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TapeArgs {
-    /// Write every model call to this new file
+    /// Write every model call to this new file, for --replay
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,
-    /// Take every model call from such a file
+    /// Replay model calls from a file made with --record
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
+    /// The file, once it is open: every model of a command shares it.
+    #[arg(skip)]
+    pub(crate) opened: Arc<OnceLock<Tape>>,
 }
 
 /// A conversation with the agent.

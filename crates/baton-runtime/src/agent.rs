@@ -554,10 +554,31 @@ impl Agent {
         hear: Hear<'_>,
     ) -> Result<(), Error> {
         let tool::Ran { envelope, is_malformed } = result;
+        let envelope = self.settled(call, envelope, hear);
         let (call, tool) = (call.id.clone(), call.name.clone());
         let observed = Box::new(Observed { id, call, tool, envelope, is_malformed });
         hear(Heard::Result(&observed));
         self.record(Step::Observed(observed))
+    }
+
+    /// What commands print differs from run to run: in a replay the recorded result counts, where the
+    /// command ended as it did then.
+    fn settled(&self, call: &ToolCall, envelope: Envelope, hear: Hear<'_>) -> Envelope {
+        if !self.mind.client.is_taped() || !["Bash", "Recall"].contains(&call.name.as_str()) {
+            return envelope;
+        }
+        let what = format!("{} {}", call.name, serde_json::Value::Object(call.arguments.clone()));
+        let code = envelope.error.as_ref().map_or("", |error| error.code.as_str());
+        let exit = envelope.data.get("exit").map_or(String::new(), ToString::to_string);
+        let how = format!("{:?} {exit} {code}", envelope.status);
+        let result = serde_json::to_value(&envelope).unwrap_or_default();
+        match self.mind.client.settled(&what, how.trim_end(), result) {
+            Ok(result) => serde_json::from_value(result).unwrap_or(envelope),
+            Err(why) => {
+                hear(Heard::Said(why));
+                envelope
+            }
+        }
     }
 
     /// A call that was begun and whose result nobody knows is never run again by itself.

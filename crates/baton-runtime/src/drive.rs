@@ -919,6 +919,13 @@ impl<'a> Drive<'a> {
             Err(why) => (false, why, Duration::ZERO),
         };
         let milliseconds = executor::whole_milliseconds(time);
+        let output = match self.around.executors.gate_output(&command, passed, output.clone()) {
+            Ok(output) => output,
+            Err(why) => {
+                (self.around.watch)(Notice::Said(why));
+                output
+            }
+        };
         self.commit(Event::GateEnded { index, command, passed, output, milliseconds })
     }
 

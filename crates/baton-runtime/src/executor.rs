@@ -18,7 +18,7 @@ use baton_core::prompt::Correction;
 
 use crate::agent::Mind;
 use crate::load::Environment;
-use crate::model::{Delta, Kind, Tags, catalogue};
+use crate::model::{Client, Delta, Kind, Tags, catalogue};
 use crate::sandbox::{self, Confine, How, Interrupt, Program};
 
 pub use builtin::{Bench, Builtin, workshop};
@@ -112,6 +112,11 @@ pub trait Executor: Send {
     /// For people: what runs the stage.
     fn name(&self) -> String;
 
+    /// The model that runs the stage, where one does.
+    fn client(&self) -> Option<&Client> {
+        None
+    }
+
     /// For the journal: what runs the stage. `None`: nothing that could be named again.
     fn runner(&self) -> Option<Runner> {
         None
@@ -159,6 +164,10 @@ impl Plain {
 impl Executor for Plain {
     fn name(&self) -> String {
         format!("the model {}", self.mind.model)
+    }
+
+    fn client(&self) -> Option<&Client> {
+        Some(&self.mind.client)
     }
 
     fn runner(&self) -> Option<Runner> {
@@ -432,6 +441,21 @@ impl Executors {
             Some(executor) => executor.as_mut(),
             None => self.default.as_mut(),
         }
+    }
+
+    /// What a gate printed, as the run's cassette has it.
+    pub fn gate_output(
+        &self,
+        command: &str,
+        passed: bool,
+        output: String,
+    ) -> Result<String, String> {
+        let all = std::iter::once(&self.default).chain(self.by_name.values());
+        let mut clients = all.filter_map(|own| own.client());
+        let Some(client) = clients.find(|client| client.is_taped()) else { return Ok(output) };
+        let how = if passed { "passed" } else { "failed" };
+        let settled = client.settled(&format!("gate {command}"), how, output.clone().into())?;
+        Ok(settled.as_str().map_or(output, str::to_owned))
     }
 
     /// For the journal: what runs the stages.

@@ -19,7 +19,7 @@ use baton_runtime::{board, git, load};
 use serde_json::json;
 
 use super::run::{asked, mind, profile};
-use super::{Outcome, Place};
+use super::{Outcome, Place, setup};
 use crate::args::{ApproveArg, ExecArgs, ProtocolArg, TalkArgs};
 use crate::reply::{Failure, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
 
@@ -134,13 +134,17 @@ impl<'a> Talk<'a> {
         let profile = profile("chat", &self.config)?;
         // A flag is nearer than a file.
         let model = profile.model.as_deref().filter(|_| args.provider.model.is_none());
-        let choice =
-            choose::choose(&asked(&args.provider, model), &self.config, &place.environment)
-                .map_err(|problem| Failure::new(USAGE, problem.to_string()))?
-                .ok_or_else(|| {
-                    Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
-                })?;
+        let provider = setup::provider(&args.tape, &args.provider)?;
+        let model = model.filter(|_| args.tape.replay.is_none());
+        let choice = choose::choose(&asked(&provider, model), &self.config, &place.environment)
+            .map_err(|problem| Failure::new(USAGE, problem.to_string()))?
+            .ok_or_else(|| {
+                Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
+            })?;
         let mut mind = mind(&choice, &self.config, &args.tape, &profile)?;
+        if let Some(tape) = setup::tape(&args.tape)? {
+            tape.begin(&self.root, None).map_err(|why| Failure::new(INTERNAL, why))?;
+        }
         let steps = mind.steps;
         mind.protocol = match args.protocol {
             Some(ProtocolArg::Native) => Protocol::Native,

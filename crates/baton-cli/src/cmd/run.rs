@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_core::config::{AgentConfig, Config};
 use baton_core::decision::Question;
-use baton_core::event::{Asker, Limits, Stop};
+use baton_core::event::{Asker, Limits, RunSetup, Stop};
 use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::Wire;
 use baton_core::profile::Profile;
@@ -18,7 +18,6 @@ use baton_runtime::board::{Board, NewBoard};
 use baton_runtime::drive::{self, Around, Control, Drive, Edits, End, Evaluator, Notice};
 use baton_runtime::executor::{self, Agent, Builtin, Executor, Executors, PRESETS, Plain};
 use baton_runtime::lock::{self, Holder, Lock};
-use baton_runtime::model::cassette::Tape;
 use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::model::{Client, Limits as CallLimits, catalogue};
 use baton_runtime::store::Disk;
@@ -54,11 +53,14 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
             (load::config(&place.environment, None)?.0, agents)
         }
     };
-    let executors = executors(place, &config, &agents, &args.how)?;
-    let board = board_for(place, args)?;
+    let mut config = config;
+    let how = setup::replayed(&mut config, &args.how)?;
+    let executors = executors(place, &config, &agents, &how)?;
+    let mut board = board_for(place, args)?;
+    setup::replayed(&mut board.config, &args.how)?;
     let limits = limits(&board.config, &args.budget, None);
     let scenario = scenario(&board, args.scenario.as_deref())?;
-    let mut session = Session::with(place, &board, executors, &args.how)?;
+    let mut session = Session::with(place, &board, executors, &how)?;
     if let Some(last) = drive::last_run(&board).map_err(failed)? {
         match drive::is_over(&board, &last) {
             Ok(false) => return Err(failed(drive::Error::Unfinished(last))),
@@ -347,6 +349,13 @@ impl<'a> Session<'a> {
         session.yes = how.yes;
         session.evaluator = super::scenario::evaluator(place, board, how)?;
         session.windows = windows(place, board);
+        if let Some(tape) = setup::tape(&how.tape)? {
+            let evaluation = session.evaluator.as_ref().and_then(|own| own.setup());
+            let setup = session.executors.setup();
+            let setup = setup.map(|own| RunSetup { evaluation, ..own });
+            tape.begin(&drive::project_of(&board.root), setup)
+                .map_err(|why| Failure::new(INTERNAL, why))?;
+        }
         session.signals()?;
         Ok(session)
     }
@@ -789,13 +798,8 @@ pub(super) fn mind(
     let client = Client::new(choice.endpoint.clone(), CallLimits::default());
     let mut client =
         client.map_err(|why| Failure::new(INTERNAL, why))?.with_secrets(&choice.secrets);
-    let tape = match (&tape.record, &tape.replay) {
-        (Some(path), _) => Some(Tape::record(path)),
-        (None, Some(path)) => Some(Tape::play(path)),
-        (None, None) => None,
-    };
-    if let Some(tape) = tape {
-        client = client.with_tape(tape.map_err(|why| Failure::new(USAGE, why))?);
+    if let Some(tape) = setup::tape(tape)? {
+        client = client.with_tape(tape);
     }
     let known = catalogue::known(&model, config.models.get(&model));
     let max_output = known.max_output.map_or(Tokens(8_192), |most| most.min(Tokens(16_384)));

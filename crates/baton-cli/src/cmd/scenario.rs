@@ -30,7 +30,7 @@ use baton_runtime::{drive, load, store};
 use serde_json::{Value, json};
 
 use super::run::{asked, mind, nano_dollars, profile};
-use super::{Outcome, Place};
+use super::{Outcome, Place, setup};
 use crate::args::{
     HowArgs, ProtocolArg, ProviderArgs, ScenarioArgs, ScenarioReportArgs, ScenarioRunArgs, TapeArgs,
 };
@@ -120,7 +120,8 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
         Some(ProtocolArg::Json) => Protocol::Json,
         Some(ProtocolArg::React) => Protocol::React,
     };
-    let target = model(place, &args.provider, &args.tape, &config, target)?.ok_or_else(|| {
+    let provider = setup::provider(&args.tape, &args.provider)?;
+    let target = model(place, &provider, &args.tape, &config, target)?.ok_or_else(|| {
         Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
     })?;
     let judge = args.judge_model.as_ref().or(own.judge.as_ref()).or(args.provider.model.as_ref());

@@ -4,11 +4,12 @@ use baton_core::config::{AgentConfig, Config};
 use baton_core::event::{RunSetup, Runner};
 use baton_core::message::Wire;
 use baton_runtime::board::Board;
+use baton_runtime::model::cassette::Tape;
 use baton_runtime::model::{Endpoint, choose};
 use baton_runtime::trust;
 
 use super::Place;
-use crate::args::HowArgs;
+use crate::args::{HowArgs, ProviderArgs, TapeArgs};
 use crate::reply::{Failure, USAGE};
 
 /// The flags with which a run continues: those that are given, else what the run remembers. The
@@ -20,7 +21,7 @@ pub(super) fn continued(
     how: &HowArgs,
     setup: Option<&RunSetup>,
 ) -> Result<HowArgs, Failure> {
-    let Some(setup) = setup else { return Ok(how.clone()) };
+    let Some(setup) = setup else { return replayed(&mut board.config, how) };
     let is_named = names_a_model(how) || how.executor.is_some();
     if setup.default.executor == Runner::CASSETTE && how.tape.replay.is_none() && !is_named {
         return Err(Failure::new(USAGE, "this run replays a cassette, and no cassette is given")
@@ -115,6 +116,45 @@ pub(super) fn overlaid(config: &mut Config, how: &HowArgs, setup: &RunSetup) -> 
         config.provider.model.clone_from(&now.provider.model);
     }
     now
+}
+
+/// The flags of a replay: what is not given comes from the cassette. What it says of the sandbox
+/// does not count.
+pub(super) fn replayed(config: &mut Config, how: &HowArgs) -> Result<HowArgs, Failure> {
+    if how.tape.replay.is_none() {
+        return Ok(how.clone());
+    }
+    let about = tape(&how.tape)?.and_then(|tape| tape.about());
+    if let Some(setup) = about.and_then(|about| about.setup) {
+        return Ok(overlaid(config, how, &setup));
+    }
+    let provider = provider(&how.tape, &how.provider)?;
+    Ok(HowArgs { provider, ..how.clone() })
+}
+
+/// The same for a command that calls one model.
+pub(super) fn provider(tape: &TapeArgs, flags: &ProviderArgs) -> Result<ProviderArgs, Failure> {
+    let mut now = flags.clone();
+    let first = match &tape.replay {
+        Some(_) => self::tape(tape)?.and_then(|tape| tape.first_model()),
+        None => None,
+    };
+    let Some((wire, model)) = first.filter(|_| flags.provider.is_none()) else { return Ok(now) };
+    now.provider = Some(wire.name().to_owned());
+    now.model = now.model.or(model);
+    Ok(now)
+}
+
+/// The cassette that a command records or replays; it is opened once.
+pub(super) fn tape(args: &TapeArgs) -> Result<Option<Tape>, Failure> {
+    let opened = match (args.opened.get(), &args.record, &args.replay) {
+        (Some(tape), _, _) => return Ok(Some(tape.clone())),
+        (None, Some(path), _) => Tape::record(path),
+        (None, None, Some(path)) => Tape::play(path),
+        (None, None, None) => return Ok(None),
+    };
+    let opened = opened.map_err(|why| Failure::new(USAGE, why))?;
+    Ok(Some(args.opened.get_or_init(|| opened).clone()))
 }
 
 /// A provider that asks for a key must find one.

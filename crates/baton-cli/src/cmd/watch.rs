@@ -190,7 +190,7 @@ fn figures(state: &State) -> Vec<Vec<String>> {
 pub(super) fn cost(totals: &Totals) -> String {
     match totals.unknown_costs {
         0 => Cost(totals.cost).to_string(),
-        _ if totals.cost == 0 => "unknown (no price is known for its model)".to_owned(),
+        _ if totals.cost == 0 => "unknown".to_owned(),
         unknown => {
             let stages = counted(unknown as usize, "stage");
             format!("at least {} ({stages} of unknown cost)", Cost(totals.cost))

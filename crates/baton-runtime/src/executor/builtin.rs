@@ -14,7 +14,7 @@ use crate::agent::{self, Agent, Heard, Mind, Setup};
 use crate::approve::{Approvals, Mode};
 use crate::beneath::Root;
 use crate::load::Environment;
-use crate::model::Kind;
+use crate::model::{Client, Kind};
 use crate::sandbox::{self, Closed, Interrupt};
 use crate::tool::{Shell, Workshop};
 use crate::transcript::Transcript;
@@ -137,6 +137,10 @@ fn transcript_folder(call: &Call<'_>) -> PathBuf {
 impl Executor for Builtin {
     fn name(&self) -> String {
         format!("the agent with {}", self.mind.model)
+    }
+
+    fn client(&self) -> Option<&Client> {
+        Some(&self.mind.client)
     }
 
     fn runner(&self) -> Option<Runner> {

@@ -1,23 +1,32 @@
 //! Recorded calls: a file of JSON lines, one call each. Replaying needs no network and no key; a
-//! request that was not recorded fails and shows the difference, never somebody else's answer.
-//! Headers are not recorded, and the key is taken out of bodies: no secret enters a cassette.
+//! request that was not recorded fails and shows where it differs, never somebody else's answer.
+//! Headers are not recorded, and keys are taken out of what is written: no secret enters a cassette.
+//!
+//! Two runs of the same work differ in times, in the project's folder, in temporary folders: these
+//! are masked before requests are compared (`mask`). What commands print differs as well: their
+//! results are recorded and take the place of what they print when they are run again.
+
+mod difference;
+mod mask;
 
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use baton_core::event::RunSetup;
 use baton_core::message::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use similar::TextDiff;
 
 use super::http::{Head, Reply};
 use super::{Failed, Kind};
 use crate::load;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// Version 2 has calls alone.
+const OLDEST: u32 = 2;
 /// A recording of days stays far below it.
 const MAX_BYTES: u64 = 512 << 20;
 
@@ -49,6 +58,47 @@ struct Title {
     cassette: u32,
 }
 
+/// What was recorded: where, and who ran the stages.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    /// The project's folder.
+    pub root: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<RunSetup>,
+}
+
+/// The result of a command: a tool call or a gate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ran {
+    what: String,
+    /// How it ended, in a word or two.
+    how: String,
+    result: Value,
+}
+
+/// A line behind the title.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    About(About),
+    Ran(Ran),
+    #[serde(untagged)]
+    Call(Box<Call>),
+}
+
+impl Line {
+    fn read(line: &str) -> Result<Line, serde_json::Error> {
+        // An untagged reader would not say what is wrong.
+        let value: Value = serde_json::from_str(line)?;
+        match value.as_object().and_then(|map| map.keys().next()).map(String::as_str) {
+            Some("about" | "ran") => serde_json::from_value(value),
+            _ => serde_json::from_value(value).map(Line::Call),
+        }
+    }
+}
+
 /// A cassette in the machine: being recorded, or played.
 #[derive(Debug, Clone)]
 pub enum Tape {
@@ -76,7 +126,7 @@ impl Tape {
         let mut lines = text.lines().enumerate();
         let head = lines.next().map(|(_, line)| serde_json::from_str::<Title>(line));
         match head {
-            Some(Ok(Title { cassette: VERSION })) => {}
+            Some(Ok(Title { cassette: OLDEST..=VERSION })) => {}
             Some(Ok(Title { cassette })) => {
                 return Err(wrong(
                     1,
@@ -85,13 +135,68 @@ impl Tape {
             }
             _ => return Err(wrong(1, "this is not a cassette".to_owned())),
         }
-        let mut calls = Vec::new();
+        let mut recorded = Recorded::default();
         for (index, line) in lines {
-            let call: Call = serde_json::from_str(line)
+            let line = Line::read(line)
                 .map_err(|error| wrong(index + 1, format!("not a recorded call: {error}")))?;
-            calls.push((canonical(&call.request), Some(call)));
+            match line {
+                Line::About(about) => recorded.about = Some(about),
+                Line::Ran(ran) => recorded.ran.push(Some(ran)),
+                Line::Call(call) => {
+                    recorded.calls.push(Recording { form: None, call: Some(*call) })
+                }
+            }
         }
-        Ok(Tape::Playing(Player { calls: Arc::new(Mutex::new(calls)) }))
+        recorded.roots.extend(recorded.about.iter().map(|about| about.root.clone()));
+        Ok(Tape::Playing(Player { recorded: Arc::new(Mutex::new(recorded)) }))
+    }
+
+    /// Says where the work is done and by whom: recorded, or known when requests are compared.
+    pub fn begin(&self, root: &Path, setup: Option<RunSetup>) -> Result<(), String> {
+        let root = root.to_string_lossy().into_owned();
+        match self {
+            Tape::Recording(recorder) => recorder.line(&Line::About(About { root, setup })),
+            Tape::Playing(player) => {
+                player.locked()?.roots.push(root);
+                Ok(())
+            }
+        }
+    }
+
+    /// What a played cassette says of itself.
+    pub fn about(&self) -> Option<About> {
+        self.player()?.locked().ok()?.about.clone()
+    }
+
+    /// The wire and the model of the first call of a played cassette.
+    pub fn first_model(&self) -> Option<(Wire, Option<String>)> {
+        let recorded = self.player()?.locked().ok()?;
+        let call = recorded.calls.first()?.call.as_ref()?;
+        let request: Option<Value> = serde_json::from_str(&call.request).ok();
+        let model = request.and_then(|request| Some(request["model"].as_str()?.to_owned()));
+        Some((call.wire, model))
+    }
+
+    /// The result of a command that was run: recorded as it is; in a replay, the recorded one, if
+    /// the command ended as it did then.
+    pub fn settle(&self, what: &str, how: &str, result: Value) -> Result<Value, String> {
+        match self {
+            Tape::Recording(recorder) => {
+                let (what, how) = (what.to_owned(), how.to_owned());
+                recorder.line(&Line::Ran(Ran { what, how, result: result.clone() }))?;
+                Ok(result)
+            }
+            Tape::Playing(player) => {
+                let mut recorded = player.locked()?;
+                let masked = mask::text(what, &recorded.roots);
+                let Recorded { ran, roots, .. } = &mut *recorded;
+                let is_it = |own: &&mut Option<Ran>| {
+                    own.as_ref().is_some_and(|own| mask::text(&own.what, roots) == masked)
+                };
+                let found = ran.iter_mut().find(is_it).and_then(Option::take);
+                Ok(found.filter(|own| own.how == how).map_or(result, |own| own.result))
+            }
+        }
     }
 
     pub(super) fn is_recording(&self) -> bool {
@@ -120,7 +225,11 @@ pub struct Recorder {
 
 impl Recorder {
     pub(super) fn write(&self, call: &Call) -> Result<(), String> {
-        let line = serde_json::to_string(call).map_err(|error| error.to_string())? + "\n";
+        self.line(&Line::Call(Box::new(call.clone())))
+    }
+
+    fn line(&self, line: &Line) -> Result<(), String> {
+        let line = serde_json::to_string(line).map_err(|error| error.to_string())? + "\n";
         let mut file = self.file.lock().map_err(|_| "the recording is broken".to_owned())?;
         file.write_all(line.as_bytes())
             .and_then(|()| file.sync_data())
@@ -128,25 +237,50 @@ impl Recorder {
     }
 }
 
-/// A recorded request, in its canonical form, and the call until it was played.
-type Recorded = (String, Option<Call>);
+/// All that a cassette holds, as far as it was not played yet.
+#[derive(Debug, Default)]
+struct Recorded {
+    about: Option<About>,
+    calls: Vec<Recording>,
+    ran: Vec<Option<Ran>>,
+    /// Folders of the project, then and now.
+    roots: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Recording {
+    /// Its request as it is compared, once somebody asked for it.
+    form: Option<Value>,
+    /// Until it was played.
+    call: Option<Call>,
+}
 
 #[derive(Debug, Clone)]
 pub struct Player {
-    calls: Arc<Mutex<Vec<Recorded>>>,
+    recorded: Arc<Mutex<Recorded>>,
 }
 
 impl Player {
+    fn locked(&self) -> Result<MutexGuard<'_, Recorded>, String> {
+        self.recorded.lock().map_err(|_| "the cassette is broken".to_owned())
+    }
+
     /// The first call not played yet whose request is this one.
     pub(super) fn reply(&self, wire: Wire, body: &str) -> Result<Reply, Failed> {
         let refused = |message: String| Failed { kind: Kind::NotRecorded, message };
-        let request = canonical(body);
-        let mut calls =
-            self.calls.lock().map_err(|_| refused("the cassette is broken".to_owned()))?;
-        let found = calls.iter_mut().find(|(recorded, call)| {
-            *recorded == request && call.as_ref().is_some_and(|call| call.wire == wire)
-        });
-        if let Some(call) = found.and_then(|(_, call)| call.take()) {
+        let mut recorded = self.locked().map_err(refused)?;
+        let Recorded { calls, roots, .. } = &mut *recorded;
+        let request = mask::request(body, roots);
+        let mut found = None;
+        for own in calls.iter_mut() {
+            let Some(call) = own.call.as_ref().filter(|call| call.wire == wire) else { continue };
+            let form = own.form.get_or_insert_with(|| mask::request(&call.request, roots));
+            if *form == request {
+                found = own.call.take();
+                break;
+            }
+        }
+        if let Some(call) = found {
             let fault = call.fault.map(|Fault { kind, message }| Failed { kind, message });
             return match (call.head, fault) {
                 (Some(head), fault) => Ok(Reply::taped(head, call.reply.into_bytes(), fault)),
@@ -156,7 +290,8 @@ impl Player {
                 }
             };
         }
-        let next = calls.iter().find_map(|(next, call)| Some((next, call.as_ref()?)));
+        let of = calls.len();
+        let next = calls.iter().enumerate().find_map(|(at, own)| Some((at, own.call.as_ref()?)));
         Err(refused(match next {
             None => "the cassette is played to its end; this call was not recorded".to_owned(),
             Some((_, call)) if call.wire != wire => format!(
@@ -164,20 +299,13 @@ impl Player {
                 call.wire.name(),
                 wire.name()
             ),
-            Some((next, _)) => {
-                let diff = TextDiff::from_lines(next.as_str(), &request);
-                let diff =
-                    diff.unified_diff().context_radius(2).header("recorded", "asked").to_string();
-                format!("this call was not recorded; the next recorded one differs:\n{diff}")
+            Some((at, call)) => {
+                let shown = difference::shown(&mask::request(&call.request, roots), &request);
+                format!(
+                    "this call (+) was not recorded; the next recorded one (-, call {} of {of}) differs {shown}",
+                    at + 1
+                )
             }
         }))
-    }
-}
-
-/// One form for equal requests, a line a value, so that a difference can be read.
-fn canonical(request: &str) -> String {
-    match serde_json::from_str::<Value>(request) {
-        Ok(value) => format!("{value:#}\n"),
-        Err(_) => request.to_owned(),
     }
 }

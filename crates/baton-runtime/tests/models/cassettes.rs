@@ -69,18 +69,11 @@ async fn another_request_fails_with_a_readable_difference() {
     other.messages = vec![Message::user("Look at src/main.rs")];
     let error = call(&playing, &other, Mode::Stream).await.0.unwrap_err();
     assert_eq!(error.kind, Kind::NotRecorded);
-    insta::assert_snapshot!(error.message, @r#"
-    this call was not recorded; the next recorded one differs:
-    --- recorded
-    +++ asked
-    @@ -33,5 +33,5 @@
-         {
-           "role": "user",
-    -      "content": "Look at src/lib.rs"
-    +      "content": "Look at src/main.rs"
-         }
-       ]
-    "#);
+    insta::assert_snapshot!(error.message, @"
+    this call (+) was not recorded; the next recorded one (-, call 1 of 1) differs in message 2 (user), content, line 1:
+    -    1 | Look at src/lib.rs
+    +    1 | Look at src/main.rs
+    ");
     assert_eq!(server.received().len(), 1, "a replay calls nobody");
     assert!(Tape::record(&path).is_err(), "a recording is not written over");
 }
@@ -126,6 +119,52 @@ async fn a_call_without_an_answer_is_recorded_too() {
         let again = call(&playing, &request(), Mode::Stream).await.0.unwrap_err();
         assert_eq!(again.to_string(), live.to_string());
     }
+}
+
+/// In a request of many pages the place is what counts.
+#[tokio::test]
+async fn a_difference_far_inside_a_long_line_is_shown_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.jsonl");
+    let server = Server::start(vec![server::ok(&fixtures::stream(Wire::Chat, Case::Text))]).await;
+    let recording =
+        client(Wire::Chat, &server.url, limits()).with_tape(Tape::record(&path).unwrap());
+    let long =
+        |word: &str| format!("first\n{}{word}{}\nlast", "a".repeat(5_000), "b".repeat(5_000));
+    let mut request = request();
+    request.messages = vec![Message::user(long("then"))];
+    call(&recording, &request, Mode::Stream).await.0.unwrap();
+    let playing = client(Wire::Chat, &server.url, limits()).with_tape(Tape::play(&path).unwrap());
+    request.messages = vec![Message::user(long("now"))];
+    let message = call(&playing, &request, Mode::Stream).await.0.unwrap_err().message;
+    let lines: Vec<&str> = message.lines().collect();
+    assert!(lines[0].ends_with("content, line 2:"), "{message}");
+    assert_eq!(lines[1], "     1 | first");
+    for (line, mark, word) in
+        [(lines[2], "-    2 | …", "athenb"), (lines[3], "+    2 | …", "anowb")]
+    {
+        assert!(line.starts_with(mark) && line.contains(word), "{message}");
+        assert!(line.chars().count() < 200, "{message}");
+    }
+    assert_eq!(lines[4..], ["     3 | last"]);
+}
+
+/// A cassette of version 2 has calls alone.
+#[tokio::test]
+async fn an_older_cassette_is_played() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.jsonl");
+    let server = Server::start(vec![server::ok(&fixtures::stream(Wire::Chat, Case::Text))]).await;
+    let recording =
+        client(Wire::Chat, &server.url, limits()).with_tape(Tape::record(&path).unwrap());
+    let answer = call(&recording, &request(), Mode::Stream).await.0.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("{\"cassette\":3}\n"), "{text}");
+    std::fs::write(&path, text.replace("{\"cassette\":3}", "{\"cassette\":2}")).unwrap();
+    let tape = Tape::play(&path).unwrap();
+    assert_eq!(tape.first_model().unwrap().0, Wire::Chat);
+    let playing = client(Wire::Chat, "http://127.0.0.1:1", limits()).with_tape(tape);
+    assert_eq!(call(&playing, &request(), Mode::Stream).await.0.unwrap(), answer);
 }
 
 /// Whatever key the person has, not only this provider's; a key that is a word stays a word.
