@@ -52,8 +52,8 @@ pub struct Mind {
 pub enum Heard<'a> {
     /// A piece of what the model says.
     Piece(&'a str),
-    /// The model is asked again, after this.
-    Again(String),
+    /// What happened to a call of the model: another try, something that the provider refused.
+    Notice(String),
     Calls(&'a ToolCall),
     Result(&'a Observed),
     /// Something that a person should know.
@@ -333,9 +333,8 @@ impl Agent {
         }
         let mut heard = |delta: Delta| match delta {
             Delta::Text(text) | Delta::Thinking(text) => hear(Heard::Piece(&text)),
-            Delta::Again { why, wait } => {
-                hear(Heard::Again(format!("again in {} s: {why}", wait.as_secs())));
-            }
+            Delta::Again(again) => hear(Heard::Notice(again.to_string())),
+            Delta::Notice(words) => hear(Heard::Notice(words)),
         };
         let is_stopped = || interrupt.is_at_once();
         self.workshop.make_ready();

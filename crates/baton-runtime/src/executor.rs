@@ -73,6 +73,8 @@ pub enum Told<'a> {
     Piece(&'a str),
     /// Something that is done, in a few words.
     Step(&'a str),
+    /// What happened to a call of the model: another try, something that the provider refused.
+    Notice(&'a str),
 }
 
 pub type Hear<'a> = &'a mut (dyn FnMut(Told<'_>) + Send);
@@ -150,9 +152,8 @@ impl Executor for Plain {
         let start = Instant::now();
         let mut heard = |delta: Delta| match delta {
             Delta::Text(text) | Delta::Thinking(text) => hear(Told::Piece(&text)),
-            Delta::Again { why, wait } => {
-                hear(Told::Step(&format!("again in {} s: {why}", wait.as_secs())));
-            }
+            Delta::Again(again) => hear(Told::Notice(&again.to_string())),
+            Delta::Notice(words) => hear(Told::Notice(&words)),
         };
         let is_stopped = || interrupt.is_at_once();
         let client = &self.mind.client;

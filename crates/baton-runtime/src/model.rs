@@ -13,20 +13,23 @@ mod chat;
 pub mod choose;
 mod http;
 mod responses;
+mod schema;
 mod sse;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use baton_core::id::Tokens;
 use baton_core::message::{self, Answer, BrokenCall, Message, Part, Request, ToolCall, Wire};
 use baton_core::text;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+
+use self::schema::{Dialect, Fitted};
 
 /// A key. It is never printed: not by `Debug`, not in an error.
 #[derive(Clone)]
@@ -147,10 +150,28 @@ pub enum Delta {
     Text(String),
     Thinking(String),
     /// The try failed; what came so far is void, and another begins after the pause.
-    Again {
-        why: String,
-        wait: Duration,
-    },
+    Again(Again),
+    /// Something that the user should know, once.
+    Notice(String),
+}
+
+/// Another try after one that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Again {
+    /// The number of this retry, from 1.
+    pub number: u32,
+    /// Retries that there may be.
+    pub most: u32,
+    pub wait: Duration,
+    pub why: String,
+}
+
+impl fmt::Display for Again {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Again { number, most, wait, why } = self;
+        let why = text::shown(why, 200);
+        write!(out, "retry {number}/{most} in {:.1} s: {why}", wait.as_secs_f64())
+    }
 }
 
 /// Streamed or at once.
@@ -176,6 +197,9 @@ pub enum Kind {
     Denied,
     /// The request is wrong in another way.
     Rejected,
+    /// The provider does not accept the schema of the answer. Asked again without it, so that a
+    /// caller never sees this one.
+    SchemaRefused,
     /// What came is no answer.
     Malformed,
     /// A recording is played, and this call is not on it.
@@ -191,7 +215,11 @@ impl Kind {
             | Kind::RateLimited
             | Kind::Provider
             | Kind::Malformed => true,
-            Kind::ContextTooLong | Kind::Denied | Kind::Rejected | Kind::NotRecorded => false,
+            Kind::ContextTooLong
+            | Kind::Denied
+            | Kind::Rejected
+            | Kind::SchemaRefused
+            | Kind::NotRecorded => false,
         }
     }
 }
@@ -227,8 +255,9 @@ impl Error {
         if let Some(status) = self.status {
             out.push_str(&format!(", status {status}"));
         }
-        let id = self.request_id.as_deref().unwrap_or("unknown");
-        out.push_str(&format!(", request {}", text::shown(id, 80)));
+        if let Some(id) = &self.request_id {
+            out.push_str(&format!(", request {}", text::shown(id, 80)));
+        }
         if self.tries > 1 {
             out.push_str(&format!(", after {} tries", self.tries));
         }
@@ -249,6 +278,8 @@ pub struct Client {
     runtime: Arc<OnceLock<Option<tokio::runtime::Runtime>>>,
     /// Keys that must not be recorded: this endpoint's and whatever else the person has.
     secrets: Vec<Secret>,
+    /// Models that are asked without a schema, because the provider refused one.
+    without_schema: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Client {
@@ -264,6 +295,7 @@ impl Client {
             tape: None,
             runtime: Arc::default(),
             secrets: Vec::new(),
+            without_schema: Arc::default(),
         })
     }
 
@@ -291,13 +323,48 @@ impl Client {
 
     /// The bytes that would be sent.
     pub fn body(&self, request: &Request, mode: Mode) -> Vec<u8> {
+        self.encoded(request, self.fitted(request).as_ref(), mode)
+    }
+
+    fn encoded(&self, request: &Request, schema: Option<&Fitted>, mode: Mode) -> Vec<u8> {
         let stream = mode == Mode::Stream;
         let body = match self.endpoint.wire {
-            Wire::Anthropic => anthropic::encode(request, stream),
-            Wire::Responses => responses::encode(request, stream),
-            Wire::Chat => chat::encode(request, stream, self.endpoint.is_openai()),
+            Wire::Anthropic => anthropic::encode(request, schema, stream),
+            Wire::Responses => responses::encode(request, schema, stream),
+            Wire::Chat => chat::encode(request, schema, stream, self.endpoint.is_openai()),
         };
         body.to_string().into_bytes()
+    }
+
+    /// The schema of the answer as this provider accepts it. `None`: the model is asked without one.
+    fn fitted(&self, request: &Request) -> Option<Fitted> {
+        let format = request.format.as_ref()?;
+        if self.without_schema.lock().is_ok_and(|models| models.contains(&request.model)) {
+            return None;
+        }
+        let dialect = match self.endpoint.wire {
+            Wire::Anthropic => Dialect::Anthropic,
+            Wire::Responses => Dialect::OpenAi,
+            Wire::Chat if self.endpoint.is_openai() => Dialect::OpenAi,
+            Wire::Chat => Dialect::Compatible,
+        };
+        let fitted = schema::fit(&format.schema, dialect);
+        // Without strict mode these servers take any schema, and follow it as well as they can.
+        let loose = || (dialect != Dialect::Anthropic).then(|| Fitted::as_it_is(&format.schema));
+        fitted.or_else(loose)
+    }
+
+    /// From now on this model is asked without a schema.
+    fn give_up_schema(&self, error: &Error) -> Delta {
+        if let Ok(mut models) = self.without_schema.lock() {
+            models.insert(error.model.clone());
+        }
+        Delta::Notice(format!(
+            "{} ({}) does not accept the schema of the answer and is asked without it from now on: {}",
+            self.endpoint.wire.name(),
+            text::shown(&error.model, 80),
+            text::shown(&error.message, 200)
+        ))
     }
 
     /// The models that the server lists, with their windows where it tells.
@@ -391,16 +458,28 @@ impl Client {
         if let Err(problem) = message::check(&request.messages) {
             return Err(self.error(request, Kind::Rejected, format!("not sent: {problem}")));
         }
-        let body = self.body(request, mode);
+        let mut fitted = self.fitted(request);
+        let mut body = self.encoded(request, fitted.as_ref(), mode);
         let deadline = Instant::now() + self.limits.total;
         let mut tries = 0;
         loop {
             tries += 1;
             let result = self.once(request, &body, mode, tags, deadline, hear).await;
             let mut error = match result {
-                Ok(answer) => return Ok(with_ids_of_their_own(answer, &request.messages)),
+                Ok(answer) => {
+                    let answer = restored(answer, fitted.as_ref());
+                    return Ok(with_ids_of_their_own(answer, &request.messages));
+                }
                 Err(error) => error,
             };
+            if error.kind == Kind::SchemaRefused {
+                if fitted.take().is_some() {
+                    hear(self.give_up_schema(&error));
+                    body = self.encoded(request, None, mode);
+                    continue;
+                }
+                error.kind = Kind::Rejected;
+            }
             error.tries = tries;
             let pause = pause(tries, error.retry_after, fastrand::f64());
             let fits = error.retry_after.unwrap_or_default() <= self.limits.longest_wait
@@ -408,7 +487,8 @@ impl Client {
             if tries > self.limits.retries || !error.kind.may_pass() || !fits {
                 return Err(error);
             }
-            hear(Delta::Again { why: error.message.clone(), wait: pause });
+            let (number, most, why) = (tries, self.limits.retries, error.message.clone());
+            hear(Delta::Again(Again { number, most, wait: pause, why }));
             tokio::time::sleep(pause).await;
         }
     }
@@ -709,9 +789,27 @@ fn refusal(status: u16, body: &str) -> Failed {
         }
         429 => Kind::RateLimited,
         408 | 409 | 500..=599 => Kind::Provider,
+        400 | 422 if names_schema(error) => Kind::SchemaRefused,
         _ => Kind::Rejected,
     };
     Failed { kind, message }
+}
+
+/// Whether a refusal is about the schema of the answer, in any provider's words.
+fn names_schema(error: &Value) -> bool {
+    let said = format!("{} {}", message_of(error), text_of(&error["param"])).to_lowercase();
+    let is_about = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    // The schemas of tools are another matter.
+    !is_about(&["input_schema", "for function", "tools[", "tools."])
+        && is_about(&[
+            "schema",
+            "response_format",
+            "output_config",
+            "output_format",
+            "text.format",
+            "structured output",
+            "grammar",
+        ])
 }
 
 /// Some servers put the text where others have an object.
@@ -735,6 +833,18 @@ fn is_too_long(error: &Value) -> bool {
         ]
         .iter()
         .any(|words| message.contains(words))
+}
+
+/// An answer without what was only asked for because of the provider.
+fn restored(mut answer: Answer, schema: Option<&Fitted>) -> Answer {
+    let Some(text) = schema.and_then(|schema| schema.restored(&answer.text())) else {
+        return answer;
+    };
+    let is_text = |part: &Part| matches!(part, Part::Text { .. });
+    let first = answer.parts.iter().position(is_text).unwrap_or_default();
+    answer.parts.retain(|part| !is_text(part));
+    answer.parts.insert(first.min(answer.parts.len()), Part::Text { text });
+    answer
 }
 
 /// Two calls of one answer with the same id cannot both be answered. An id that an earlier turn had
@@ -778,30 +888,6 @@ fn cut_off(call: ToolCall) -> BrokenCall {
 fn not_run(call: ToolCall, why: &str) -> BrokenCall {
     let arguments = Value::Object(call.arguments).to_string();
     BrokenCall { id: call.id, name: call.name, arguments, why: why.to_owned() }
-}
-
-/// Whether OpenAI's strict mode takes a schema: an object, closed, with every property required, all
-/// the way down. Others are sent without it.
-fn is_strict(schema: &Value) -> bool {
-    fn is_closed(schema: &Value) -> bool {
-        match schema {
-            Value::Object(map) => {
-                let properties = map.get("properties").and_then(Value::as_object);
-                let required = map.get("required").and_then(Value::as_array);
-                let is_object = properties.is_some() || map.get("type") == Some(&json!("object"));
-                let names = properties.into_iter().flat_map(|properties| properties.keys());
-                let all_required = names.clone().count() == required.map_or(0, Vec::len)
-                    && names.clone().all(|name| {
-                        required.is_some_and(|required| required.contains(&json!(name)))
-                    });
-                let closed = map.get("additionalProperties") == Some(&json!(false));
-                (!is_object || closed && all_required) && map.values().all(is_closed)
-            }
-            Value::Array(items) => items.iter().all(is_closed),
-            _ => true,
-        }
-    }
-    schema["type"] == "object" && schema.get("anyOf").is_none() && is_closed(schema)
 }
 
 /// OpenAI takes 64 characters; a longer key keeps its meaning as a number of itself.

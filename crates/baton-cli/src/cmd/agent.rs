@@ -258,7 +258,7 @@ fn tell(heard: &Heard<'_>, with_words: bool) {
         Heard::Piece(piece) if with_words => write!(err, "{}", text::escaped(piece)),
         Heard::Piece(_) | Heard::Result(_) if !with_words => Ok(()),
         Heard::Calls(call) => writeln!(err, "· {}", text::escaped(&agent::brief(call))),
-        Heard::Again(why) | Heard::Said(why) => writeln!(err, "[{}]", text::escaped(why)),
+        Heard::Notice(why) | Heard::Said(why) => writeln!(err, "[{}]", text::escaped(why)),
         Heard::Result(observed) => match &observed.envelope.error {
             Some(error) => writeln!(err, "  {}: {}", error.code, text::shown(&error.message, 160)),
             None => Ok(()),
