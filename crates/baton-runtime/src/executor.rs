@@ -73,7 +73,7 @@ pub enum Told<'a> {
     Piece(&'a str),
     /// Something that is done, in a few words.
     Step(&'a str),
-    /// What happened to a call of the model: another try, something that the provider refused.
+    /// News of a call of the model: another try, something that the provider refused.
     Notice(&'a str),
 }
 
@@ -92,6 +92,11 @@ pub trait Executor: Send {
 
     /// For people: what runs the stage.
     fn name(&self) -> String;
+
+    /// The model that it calls, where the price of that is not known.
+    fn unpriced(&self) -> Option<&str> {
+        None
+    }
 
     /// Whether a call that was interrupted goes on from where it came to, instead of beginning anew.
     fn goes_on(&self, _call: &Call<'_>) -> bool {
@@ -135,6 +140,10 @@ impl Plain {
 impl Executor for Plain {
     fn name(&self) -> String {
         format!("the model {}", self.mind.model)
+    }
+
+    fn unpriced(&self) -> Option<&str> {
+        self.mind.unpriced()
     }
 
     fn can_write(&self) -> bool {
@@ -392,6 +401,11 @@ impl Executors {
             Some(executor) => executor.as_mut(),
             None => self.default.as_mut(),
         }
+    }
+
+    /// The first model whose price is not known.
+    pub fn unpriced(&self) -> Option<&str> {
+        self.default.unpriced().or_else(|| self.by_name.values().find_map(|own| own.unpriced()))
     }
 
     /// For people: who runs what.

@@ -18,6 +18,7 @@ mod sse;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -99,11 +100,22 @@ impl Endpoint {
         ["127.", "localhost", "[::1]"].iter().any(|name| rest.starts_with(name))
     }
 
+    fn host(&self) -> &str {
+        let rest = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split(['/', ':']).next().unwrap_or_default()
+    }
+
     /// The provider itself, in any of its regions.
     fn is_openai(&self) -> bool {
-        let host = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
-        let host = host.split(['/', ':']).next().unwrap_or_default();
-        host == "api.openai.com" || host.ends_with(".api.openai.com")
+        self.host() == "api.openai.com" || self.host().ends_with(".api.openai.com")
+    }
+
+    /// True when calls go to the provider itself, and not to a server of one's own or a gateway.
+    pub fn is_providers_own(&self) -> bool {
+        match self.wire {
+            Wire::Anthropic => self.host() == "api.anthropic.com",
+            Wire::Responses | Wire::Chat => self.is_openai(),
+        }
     }
 }
 
@@ -239,6 +251,25 @@ pub struct Error {
 }
 
 impl Error {
+    /// The share of a too long request that the model's window holds, in percent, where the
+    /// provider says it: `222630 tokens > 200000 maximum`, `188240 + 21333 > 200000`, `maximum
+    /// context length is 128000 tokens … resulted in 135000`.
+    pub fn window_share(&self) -> Option<usize> {
+        let numbers = |text: &str| -> Vec<usize> {
+            let words = text.split(|c: char| !c.is_ascii_digit() && c != ',');
+            let plain = words.map(|word| word.replace(',', ""));
+            plain.filter_map(|word| word.parse().ok()).filter(|number| *number >= 500).collect()
+        };
+        let (asked, window) = match self.message.split_once('>') {
+            Some((left, right)) => (numbers(left).iter().sum(), *numbers(right).first()?),
+            None => {
+                let all = numbers(&self.message);
+                (*all.iter().max()?, *all.iter().min()?)
+            }
+        };
+        (window < asked).then(|| window.saturating_mul(100) / asked)
+    }
+
     /// Line by line: a difference to a recording has many.
     fn shown_message(&self) -> String {
         let lines = self.message.lines().take(60).map(|line| text::shown(line, 400));
@@ -280,6 +311,10 @@ pub struct Client {
     secrets: Vec<Secret>,
     /// Models that are asked without a schema, because the provider refused one.
     without_schema: Arc<Mutex<BTreeSet<String>>>,
+    /// A model whose longer window has to be asked for, with the name of that in a header.
+    long_window: Option<(String, &'static str)>,
+    /// The provider does not know that name.
+    without_header: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -296,6 +331,8 @@ impl Client {
             runtime: Arc::default(),
             secrets: Vec::new(),
             without_schema: Arc::default(),
+            long_window: None,
+            without_header: Arc::default(),
         })
     }
 
@@ -305,6 +342,13 @@ impl Client {
         let http = http::Client::new(self.limits.connect, !self.endpoint.is_local())?;
         let slots = Arc::new(Semaphore::new(self.limits.concurrent));
         Ok(Client { http, slots, runtime: Arc::default(), ..self.clone() })
+    }
+
+    /// Asks for the longer window of this model in each call of it.
+    #[must_use]
+    pub fn with_long_window(mut self, model: &str, header: &'static str) -> Client {
+        self.long_window = Some((model.to_owned(), header));
+        self
     }
 
     /// Keeps these out of recordings, beside the endpoint's own key.
@@ -354,6 +398,23 @@ impl Client {
         fitted.or_else(loose)
     }
 
+    /// The name of the beta that a model is called with, if it is.
+    fn header_of(&self, model: &str) -> Option<&'static str> {
+        let (own, header) = self.long_window.as_ref()?;
+        (own == model && !self.without_header.load(Ordering::SeqCst)).then_some(*header)
+    }
+
+    /// From now on the longer window is not asked for.
+    fn give_up_header(&self, error: &Error) -> Delta {
+        self.without_header.store(true, Ordering::SeqCst);
+        Delta::Notice(format!(
+            "{} ({}) does not offer its longer window here: {}",
+            self.endpoint.wire.name(),
+            text::shown(&error.model, 80),
+            text::shown(&error.message, 200)
+        ))
+    }
+
     /// From now on this model is asked without a schema.
     fn give_up_schema(&self, error: &Error) -> Delta {
         if let Ok(mut models) = self.without_schema.lock() {
@@ -375,6 +436,21 @@ impl Client {
         let page = if self.endpoint.wire == Wire::Anthropic { "?limit=1000" } else { "" };
         let value = self.asked(&format!("{base}models{page}"), within).await?;
         Ok(value["data"].as_array().into_iter().flatten().map(Listed::of).collect())
+    }
+
+    /// The names of the models that the server lists, for those who do not wait themselves.
+    pub fn offered(&self, within: Duration) -> Result<Vec<String>, Error> {
+        let Some(runtime) = self.event_loop() else {
+            let why = "the machine gives no event loop";
+            return Err(self.error(&empty_request(), Kind::Connection, why));
+        };
+        let listed = runtime.block_on(self.listed(within))?;
+        Ok(listed.into_iter().map(|listed| listed.id).collect())
+    }
+
+    fn event_loop(&self) -> Option<&tokio::runtime::Runtime> {
+        let made = || tokio::runtime::Builder::new_current_thread().enable_all().build().ok();
+        self.runtime.get_or_init(made).as_ref()
     }
 
     /// The window that a llama.cpp server was started with; no other server has this page.
@@ -423,8 +499,7 @@ impl Client {
         is_stopped: impl Fn() -> bool,
         hear: &mut (dyn FnMut(Delta) + Send),
     ) -> Option<Result<Answer, Error>> {
-        let made = || tokio::runtime::Builder::new_current_thread().enable_all().build().ok();
-        let Some(runtime) = self.runtime.get_or_init(made) else {
+        let Some(runtime) = self.event_loop() else {
             let why = "the machine gives no event loop";
             return Some(Err(self.error(request, Kind::Connection, why)));
         };
@@ -464,7 +539,9 @@ impl Client {
         let mut tries = 0;
         loop {
             tries += 1;
-            let result = self.once(request, &body, mode, tags, deadline, hear).await;
+            let header = self.header_of(&request.model);
+            let sent = Sent { body: &body, header };
+            let result = self.once(request, sent, mode, tags, deadline, hear).await;
             let mut error = match result {
                 Ok(answer) => {
                     let answer = restored(answer, fitted.as_ref());
@@ -479,6 +556,10 @@ impl Client {
                     continue;
                 }
                 error.kind = Kind::Rejected;
+            }
+            if error.kind == Kind::Rejected && header.is_some() && names_header(&error.message) {
+                hear(self.give_up_header(&error));
+                continue;
             }
             error.tries = tries;
             let pause = pause(tries, error.retry_after, fastrand::f64());
@@ -497,20 +578,20 @@ impl Client {
     async fn once(
         &self,
         request: &Request,
-        body: &[u8],
+        sent: Sent<'_>,
         mode: Mode,
         tags: &Tags,
         deadline: Instant,
         hear: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
         let mut taken = Taken::new(self.tape.as_ref().is_some_and(cassette::Tape::is_recording));
-        let reading = self.read(body, mode, tags, &mut taken, hear);
+        let reading = self.read(sent, mode, tags, &mut taken, hear);
         let late =
             |_| Failed { kind: Kind::Timeout, message: "the call took too long in all".to_owned() };
         let result = tokio::time::timeout_at(deadline, reading);
         let result = result.await.map_err(late).and_then(|result| result);
         if let Some(recorder) = self.tape.as_ref().and_then(cassette::Tape::recorder) {
-            let call = self.recorded(body, &taken, result.as_ref().err());
+            let call = self.recorded(sent.body, &taken, result.as_ref().err());
             recorder.write(&call).map_err(|why| self.error(request, Kind::Rejected, why))?;
         }
         result.map_err(|failed| {
@@ -540,7 +621,7 @@ impl Client {
 
     async fn read(
         &self,
-        body: &[u8],
+        sent: Sent<'_>,
         mode: Mode,
         tags: &Tags,
         taken: &mut Taken,
@@ -548,15 +629,16 @@ impl Client {
     ) -> Result<Answer, Failed> {
         let mut reply = match self.tape.as_ref().and_then(cassette::Tape::player) {
             Some(player) => {
-                let asked = self.without_keys(&String::from_utf8_lossy(body));
+                let asked = self.without_keys(&String::from_utf8_lossy(sent.body));
                 player.reply(self.endpoint.wire, &asked)?
             }
             None => {
-                let headers = self.headers(tags);
+                let mut headers = self.headers(tags);
+                headers.extend(sent.header.map(|name| ("anthropic-beta", name.to_owned())));
                 // An answer that is not streamed is silent until it is whole.
                 let patience =
                     if mode == Mode::Whole { self.limits.total } else { self.limits.idle };
-                self.http.post(&self.endpoint.url(), &headers, body, patience).await?
+                self.http.post(&self.endpoint.url(), &headers, sent.body, patience).await?
             }
         };
         taken.head = Some(reply.head.clone());
@@ -670,6 +752,14 @@ impl Client {
             retry_after: None,
         }
     }
+}
+
+/// The content of one try.
+#[derive(Debug, Clone, Copy)]
+struct Sent<'a> {
+    body: &'a [u8],
+    /// The name of a beta that the provider is asked for.
+    header: Option<&'static str>,
 }
 
 /// A model as a server lists it.
@@ -795,7 +885,15 @@ fn refusal(status: u16, body: &str) -> Failed {
     Failed { kind, message }
 }
 
-/// Whether a refusal is about the schema of the answer, in any provider's words.
+/// True for a refusal of the header that asks for a longer window.
+fn names_header(message: &str) -> bool {
+    let said = message.to_lowercase();
+    ["anthropic-beta", "beta header", "context-1m", "long context beta"]
+        .iter()
+        .any(|words| said.contains(words))
+}
+
+/// True for a refusal of the schema of the answer, in any provider's words.
 fn names_schema(error: &Value) -> bool {
     let said = format!("{} {}", message_of(error), text_of(&error["param"])).to_lowercase();
     let is_about = |words: &[&str]| words.iter().any(|word| said.contains(word));

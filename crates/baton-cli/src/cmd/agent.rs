@@ -18,7 +18,7 @@ use baton_runtime::store::Disk;
 use baton_runtime::{board, git, load};
 use serde_json::json;
 
-use super::run::{asked, mind, profile};
+use super::run::{asked, mind};
 use super::{Outcome, Place};
 use crate::args::{ApproveArg, ExecArgs, ProtocolArg, TalkArgs};
 use crate::reply::{Failure, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
@@ -131,16 +131,10 @@ impl<'a> Talk<'a> {
 
     fn setup(&self) -> Result<Setup, Failure> {
         let (place, args) = (self.place, self.args);
-        let profile = profile("chat", &self.config)?;
-        // A flag is nearer than a file.
-        let model = profile.model.as_deref().filter(|_| args.provider.model.is_none());
-        let choice =
-            choose::choose(&asked(&args.provider, model), &self.config, &place.environment)
-                .map_err(|problem| Failure::new(USAGE, problem.to_string()))?
-                .ok_or_else(|| {
-                    Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
-                })?;
-        let mut mind = mind(&choice, &self.config, &args.tape, &profile)?;
+        let choice = choose::choose(&asked(&args.provider, None), &self.config, &place.environment)
+            .map_err(|problem| Failure::new(USAGE, problem.to_string()))?
+            .ok_or_else(|| Failure::new(USAGE, "no model is configured").hint(choose::ways()))?;
+        let mut mind = mind(&choice, &self.config, &args.tape, "chat")?;
         let steps = mind.steps;
         mind.protocol = match args.protocol {
             Some(ProtocolArg::Native) => Protocol::Native,

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 
+mod choosing;
 #[path = "../../../baton-runtime/tests/rules/mod.rs"]
 mod rules;
 mod schemas;
 mod server;
+mod windows;
 
 use std::fs;
 use std::path::PathBuf;
@@ -73,7 +75,7 @@ impl Place {
 }
 
 /// The flags that name a server.
-fn flags<'a>(provider: Provider, server: &'a Server) -> [&'a str; 6] {
+fn flags(provider: Provider, server: &Server) -> [&str; 6] {
     let name = match provider {
         Provider::Anthropic => "anthropic",
         Provider::Responses => "openai-responses",

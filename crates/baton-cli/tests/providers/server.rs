@@ -9,15 +9,13 @@ use serde_json::{Value, json};
 
 use crate::rules::Provider;
 
-/// What the model says.
+/// The model's answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Said {
     Text(String),
     Call(&'static str, Value),
     /// No answer: this status and these words.
     Refused(u16, String),
-    /// The connection is closed without a word.
-    Nothing,
 }
 
 /// One request and the status it got.
@@ -25,7 +23,7 @@ pub(crate) enum Said {
 pub(crate) struct Asked {
     pub(crate) head: String,
     pub(crate) body: Value,
-    pub(crate) bytes: usize,
+    bytes: usize,
     pub(crate) status: u16,
 }
 
@@ -33,6 +31,11 @@ impl Asked {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(':'));
         lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|own| own.1.trim())
+    }
+
+    /// As the server counts them.
+    pub(crate) fn tokens(&self) -> usize {
+        self.bytes / 4
     }
 
     pub(crate) fn stage(&self) -> &str {
@@ -109,7 +112,6 @@ fn serve(
     };
     asked.status = match &said {
         Said::Refused(status, _) => *status,
-        Said::Nothing => 0,
         Said::Text(_) | Said::Call(..) => 200,
     };
     let number = {
@@ -118,7 +120,6 @@ fn serve(
         log.len()
     };
     match said {
-        Said::Nothing => None,
         Said::Refused(status, message) => {
             let kind = "invalid_request_error";
             let error = json!({ "type": "error", "error": { "type": kind, "message": message } });
@@ -126,9 +127,9 @@ fn serve(
         }
         said => {
             let body = match provider {
-                Provider::Anthropic => anthropic(number, &said, asked.bytes),
-                Provider::Responses => responses(number, &said, asked.bytes),
-                Provider::Chat | Provider::LlamaCpp => chat(number, &said, asked.bytes),
+                Provider::Anthropic => anthropic(number, &said, asked.tokens()),
+                Provider::Responses => responses(number, &said, asked.tokens()),
+                Provider::Chat | Provider::LlamaCpp => chat(number, &said, asked.tokens()),
             };
             send(stream, 200, "text/event-stream", &body)
         }
@@ -147,8 +148,8 @@ fn events(all: &[Value]) -> String {
     all.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
-fn anthropic(number: usize, said: &Said, bytes: usize) -> String {
-    let usage = json!({ "input_tokens": bytes / 4, "output_tokens": 0 });
+fn anthropic(number: usize, said: &Said, tokens: usize) -> String {
+    let usage = json!({ "input_tokens": tokens, "output_tokens": 0 });
     let (block, delta, stop) = match said {
         Said::Call(name, arguments) => (
             json!({ "type": "tool_use", "id": format!("call_{number}"), "name": name, "input": {} }),
@@ -160,7 +161,7 @@ fn anthropic(number: usize, said: &Said, bytes: usize) -> String {
             json!({ "type": "text_delta", "text": text }),
             "end_turn",
         ),
-        Said::Refused(..) | Said::Nothing => return String::new(),
+        Said::Refused(..) => return String::new(),
     };
     events(&[
         json!({ "type": "message_start", "message": { "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "served", "content": [], "stop_reason": null, "usage": usage } }),
@@ -172,7 +173,7 @@ fn anthropic(number: usize, said: &Said, bytes: usize) -> String {
     ])
 }
 
-fn responses(number: usize, said: &Said, bytes: usize) -> String {
+fn responses(number: usize, said: &Said, tokens: usize) -> String {
     let item = match said {
         Said::Call(name, arguments) => {
             json!({ "type": "function_call", "call_id": format!("call_{number}"), "name": name, "arguments": arguments.to_string(), "status": "completed" })
@@ -180,23 +181,23 @@ fn responses(number: usize, said: &Said, bytes: usize) -> String {
         Said::Text(text) => {
             json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": text }] })
         }
-        Said::Refused(..) | Said::Nothing => return String::new(),
+        Said::Refused(..) => return String::new(),
     };
-    let whole = json!({ "id": format!("resp_{number}"), "model": "served", "status": "completed", "output": [item], "usage": { "input_tokens": bytes / 4, "output_tokens": 20 } });
+    let whole = json!({ "id": format!("resp_{number}"), "model": "served", "status": "completed", "output": [item], "usage": { "input_tokens": tokens, "output_tokens": 20 } });
     events(&[json!({ "type": "response.completed", "response": whole })])
 }
 
-fn chat(number: usize, said: &Said, bytes: usize) -> String {
+fn chat(number: usize, said: &Said, tokens: usize) -> String {
     let (delta, stop) = match said {
         Said::Call(name, arguments) => (
             json!({ "tool_calls": [{ "index": 0, "id": format!("call_{number}"), "type": "function", "function": { "name": name, "arguments": arguments.to_string() } }] }),
             "tool_calls",
         ),
         Said::Text(text) => (json!({ "content": text }), "stop"),
-        Said::Refused(..) | Said::Nothing => return String::new(),
+        Said::Refused(..) => return String::new(),
     };
     let chunk = |delta: Value, stop: Value, usage: Value| json!({ "id": format!("chat_{number}"), "object": "chat.completion.chunk", "model": "served", "choices": [{ "index": 0, "delta": delta, "finish_reason": stop }], "usage": usage });
-    let usage = json!({ "prompt_tokens": bytes / 4, "completion_tokens": 20 });
+    let usage = json!({ "prompt_tokens": tokens, "completion_tokens": 20 });
     let all =
         events(&[chunk(delta, Value::Null, Value::Null), chunk(json!({}), json!(stop), usage)]);
     format!("{all}data: [DONE]\n\n")

@@ -133,6 +133,10 @@ impl Executor for Builtin {
         format!("the agent with {}", self.mind.model)
     }
 
+    fn unpriced(&self) -> Option<&str> {
+        self.mind.unpriced()
+    }
+
     fn goes_on(&self, call: &Call<'_>) -> bool {
         Transcript::is_begun(&transcript_folder(call))
     }

@@ -50,7 +50,8 @@ fn thinks(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let numbered =
         name.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    numbered || (name.starts_with("gpt-5") && !name.contains("chat"))
+    let version = name.strip_prefix("gpt-").and_then(|rest| rest.chars().next()?.to_digit(10));
+    numbered || (version.is_some_and(|version| version >= 5) && !name.contains("chat"))
 }
 
 fn encode_message(message: &Message) -> Vec<Value> {

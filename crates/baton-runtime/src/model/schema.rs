@@ -10,19 +10,19 @@
 
 use serde_json::{Map, Value, json};
 
-/// Whose rules a schema has to follow.
+/// The rules that a schema has to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `output_config.format` of Anthropic Messages.
     Anthropic,
     /// OpenAI's strict mode.
     OpenAi,
-    /// A server that speaks Chat Completions: llama.cpp and others, or a gateway to OpenAI. It gets
-    /// what both document.
+    /// A server that speaks Chat Completions: llama.cpp and others, or a gateway to OpenAI. The rules
+    /// of both hold.
     Compatible,
 }
 
-/// What happens to a keyword.
+/// The treatment of a keyword.
 #[derive(Clone, Copy)]
 enum Rule {
     Keep,
@@ -119,7 +119,7 @@ fn is_listed_format(value: &Value) -> bool {
 #[derive(Debug)]
 pub(super) struct Fitted {
     pub(super) schema: Value,
-    /// Whether it may be enforced as OpenAI's strict mode does.
+    /// True where it may be enforced as OpenAI's strict mode does.
     pub(super) strict: bool,
     is_wrapped: bool,
     original: Value,
@@ -216,7 +216,7 @@ fn inside(keyword: &str, value: &Value, dialect: Dialect) -> Option<Value> {
     }
 }
 
-/// Strict modes want a type beside the values that are listed.
+/// Strict modes want a type in addition to the values that are listed.
 fn typed(schema: &mut Map<String, Value>) {
     let values = schema.get("enum").and_then(Value::as_array);
     let value = values.and_then(|all| all.first()).or_else(|| schema.get("const"));
@@ -307,7 +307,7 @@ fn counts(schema: &Value) -> (usize, usize) {
     sums
 }
 
-/// Whether OpenAI's strict mode takes a schema as it is: an object, closed, with every property
+/// True if OpenAI's strict mode takes a schema as it is: an object, closed, with every property
 /// required, all the way down.
 fn is_strict(schema: &Value) -> bool {
     fn is_closed(schema: &Value) -> bool {

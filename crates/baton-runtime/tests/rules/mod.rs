@@ -1,9 +1,9 @@
-//! What providers accept as the schema of an answer, as a server of theirs enforces it. Written from
+//! The rules of providers for the schema of an answer, as a server of theirs enforces them, from
 //! their documentation, without a look at what Baton sends.
 
 use serde_json::{Map, Value, json};
 
-/// Who is asked.
+/// A provider whose rules are enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Provider {
     Anthropic,
@@ -177,7 +177,7 @@ fn llama(schema: &Value) -> Checked {
         if own.contains_key("properties")
             && (own.contains_key("anyOf") || own.contains_key("oneOf"))
         {
-            return Err("properties beside anyOf".to_owned());
+            return Err("properties together with anyOf".to_owned());
         }
         let pattern = own.get("pattern").and_then(Value::as_str);
         if pattern.is_some_and(|own| !own.starts_with('^') || !own.ends_with('$')) {
