@@ -65,14 +65,9 @@ impl Progress {
                 }
                 self.draw();
             }
-            Notice::Heard(Told::Step(step)) if self.is_terminal => {
-                let running = self.running.clone();
-                self.clear();
-                say(&format!("      · {step}"));
-                self.running = running;
-                self.draw();
-            }
-            Notice::Heard(Told::Step(_)) => {}
+            Notice::Heard(Told::Step(step)) if self.is_terminal => self.step(step),
+            Notice::Heard(Told::Notice(words)) if !self.json => self.step(words),
+            Notice::Heard(Told::Step(_) | Told::Notice(_)) => {}
             Notice::Heard(Told::Piece(piece)) => {
                 if let Some((_, _, said)) = &mut self.running {
                     *said += piece.len();
@@ -87,6 +82,15 @@ impl Progress {
             }
             Notice::Begins { .. } | Notice::Said(_) => {}
         }
+    }
+
+    /// A line below the stage that runs.
+    fn step(&mut self, words: &str) {
+        let running = self.running.clone();
+        self.clear();
+        say(&format!("      · {words}"));
+        self.running = running;
+        self.draw();
     }
 
     fn draw(&mut self) {

@@ -498,7 +498,7 @@ fn what_is_missing_is_said_before_anything_begins() {
     let said = place.command(&["run", "x"]).env("PATH", "/nowhere").output().unwrap();
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(
-        said.contains("nothing says which model or agent to call") && said.contains("baton demo"),
+        said.contains("no model or agent program is configured") && said.contains("baton demo"),
         "{said}"
     );
     let said = place.expect(&["run", "x", "--budget-dollars", "-1"], 2);

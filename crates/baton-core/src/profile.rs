@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::message::Wire;
 use crate::problem::Problem;
 use crate::thread::compact::{self, Strategy};
 use crate::turn::Protocol;
@@ -124,16 +125,33 @@ impl Profile {
         }
     }
 
-    /// The same for another model than the one it was made for: its window is that model's, and a
-    /// threshold that does not fit into it is left to the rule.
-    #[must_use]
-    pub fn for_model(mut self, model: &str, window: Option<u64>) -> Profile {
-        if self.model.as_deref() != Some(model) {
-            self.model = Some(model.to_owned());
-            self.context_window = window;
-            self.compact_at = self.compact_at.filter(|at| *at <= window.unwrap_or(WINDOW) / 5 * 4);
+    /// The same profile for a model with this window: what is built in shrinks with it, what the
+    /// configuration sets stays as it is.
+    pub fn named_within(
+        name: &str,
+        own: &IndexMap<String, Profile>,
+        window: Option<u64>,
+    ) -> Result<Profile, Problem> {
+        Profile::named(name, own)?;
+        let base = Profile::built_in(name).unwrap_or_else(Profile::stage).within(window);
+        Ok(own.get(name).cloned().unwrap_or_default().over(base))
+    }
+
+    /// A window that the model does not have is replaced by the model's own, used to the same share.
+    fn within(mut self, window: Option<u64>) -> Profile {
+        let has = window.unwrap_or(WINDOW);
+        if let Some(wished) = self.context_window.filter(|wished| has < *wished) {
+            self.compact_at = self.compact_at.map(|at| at * has / wished);
+            self.context_window = Some(has);
         }
         self
+    }
+
+    /// The model that a profile names, where this provider can have it: those that are built in are
+    /// Anthropic's.
+    pub fn model_at(name: &str, own: &IndexMap<String, Profile>, wire: Wire) -> Option<String> {
+        let built_in = || Profile::built_in(name).filter(|_| wire == Wire::Anthropic)?.model;
+        own.get(name).and_then(|own| own.model.clone()).or_else(built_in)
     }
 
     /// The figures for a model with this window.

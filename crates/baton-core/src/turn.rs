@@ -20,6 +20,7 @@ use crate::message::{
     Answer, Message, Part, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage,
 };
 use crate::observation::Envelope;
+use crate::text;
 use crate::thread::compact::{self, Plan, Strategy};
 use crate::thread::{self, Item, Seen, Thread};
 
@@ -354,36 +355,63 @@ impl Conversation {
         }
     }
 
-    /// The call that sums up what leaves, and the words that ask for it.
+    /// The call that sums up what leaves, and the words that ask for it. `percent`: as much of the
+    /// whole conversation as the request may have, where the provider refused all of it.
     pub fn summary_request(
         &self,
         plan: &Plan,
         layers: &Layers,
         focus: Option<&str>,
+        percent: Option<usize>,
     ) -> (Request, String) {
         let words = compact::request_text(&self.compaction.keys, focus);
         let mut request = self.request(layers);
         request.max_output = Tokens(self.compaction.summary_tokens());
         request.temperature = Some(0.0);
         (request.format, request.tail) = (None, None);
+        let most = percent.map(|percent| self.estimate(&request) / 100 * percent / 5 * 4);
         match plan.strategy {
             Strategy::Archive => {
                 let focus = focus.map(|focus| format!("\n\nWhat matters most: {focus}"));
                 let system = format!("{}{}", compact::ARCHIVE_PROMPT, focus.unwrap_or_default());
                 (request.system, request.tools) = (vec![system], Vec::new());
-                request.messages = vec![Message::user(self.thread.material(plan))];
+                let material = self.thread.material(plan);
+                // Four characters are about a token; half of them at each end.
+                let end = most.map_or(material.len(), |most| most * 2);
+                request.messages = vec![Message::user(text::head_and_tail(&material, end))];
                 request.cached_messages = 0;
                 request.cache_key.push_str("/summary");
             }
-            // The same beginning as every call: nearly all of it is in the provider's cache.
-            Strategy::Handover => match request.messages.last_mut() {
-                Some(last) if last.role == Role::User => {
-                    last.parts.push(Part::Text { text: words.clone() });
+            Strategy::Handover => {
+                // Without a limit the same beginning as every call: nearly all of it is in the
+                // provider's cache.
+                if let Some(most) = most {
+                    let around = self.estimate(&request) - self.thread.size() + fold::size(&words);
+                    let part = self.thread.leaving_within(plan, most.saturating_sub(around));
+                    request.messages = self.messages_of(&part);
+                    request.cached_messages = 0;
                 }
-                _ => request.messages.push(Message::user(words.clone())),
-            },
+                match request.messages.last_mut() {
+                    Some(last) if last.role == Role::User => {
+                        last.parts.push(Part::Text { text: words.clone() });
+                    }
+                    _ => request.messages.push(Message::user(words.clone())),
+                }
+            }
         }
         (request, words)
+    }
+
+    /// Tokens of a request with the whole conversation, by its characters alone.
+    fn estimate(&self, request: &Request) -> usize {
+        let system: usize = request.system.iter().map(|text| fold::size(text)).sum();
+        let tools = serde_json::to_string(&request.tools).unwrap_or_default();
+        system + fold::size(&tools) + self.thread.size()
+    }
+
+    /// True when the provider refused the conversation as too long.
+    pub fn is_too_long(&self) -> bool {
+        self.is_too_long
     }
 
     /// An answer as a summary, or why it is none.
@@ -668,9 +696,15 @@ impl Conversation {
     }
 
     fn messages_up_to(&self, end: usize) -> Vec<Message> {
-        let mut messages: Vec<Message> = Vec::new();
         let items = self.thread.items();
-        for item in &items[..end.min(items.len())] {
+        let messages = self.messages_of(&items[..end.min(items.len())]);
+        debug_assert_eq!(messages.len(), self.count_up_to(end));
+        messages
+    }
+
+    fn messages_of(&self, items: &[Item]) -> Vec<Message> {
+        let mut messages: Vec<Message> = Vec::new();
+        for item in items {
             let part = match item {
                 Item::Assistant(message) => {
                     messages.push(message.clone());
@@ -697,7 +731,6 @@ impl Conversation {
             // Results stand first, whatever was said between them.
             message.parts.sort_by_key(|part| !matches!(part, Part::ToolResult(_)));
         }
-        debug_assert_eq!(messages.len(), self.count_up_to(end));
         messages
     }
 

@@ -49,6 +49,11 @@ pub struct Mind {
 }
 
 impl Mind {
+    /// The model, where its price is not known.
+    pub fn unpriced(&self) -> Option<&str> {
+        self.price.is_none().then_some(self.model.as_str())
+    }
+
     /// For the journal of a run.
     pub fn runner(&self) -> Runner {
         self.client.runner(&self.model)
@@ -60,8 +65,8 @@ impl Mind {
 pub enum Heard<'a> {
     /// A piece of what the model says.
     Piece(&'a str),
-    /// The model is asked again, after this.
-    Again(String),
+    /// News of a call of the model: another try, something that the provider refused.
+    Notice(String),
     Calls(&'a ToolCall),
     Result(&'a Observed),
     /// Something that a person should know.
@@ -86,6 +91,8 @@ pub struct Agent {
     /// Nano-dollars; `None` once a call's cost was not known.
     cost: Option<u64>,
     cost_limit: Option<u64>,
+    /// The share of the last refused request that would have fitted, in percent.
+    fits: Option<usize>,
 }
 
 /// What an agent is made with.
@@ -103,6 +110,20 @@ pub struct Setup {
 
 /// What a summary may take, usually.
 pub const SUMMARY_LIMIT: Duration = Duration::from_secs(120);
+
+/// Requests for one summary after the first: a smaller one, or one without what a model refuses.
+const SUMMARY_TRIES: u32 = 4;
+
+/// The part of a refused request that is tried next, in percent, where the provider gives no
+/// figures.
+const FITS: usize = 60;
+
+/// The share of a request that was too long that would have fitted, in percent: by the figures of
+/// the provider where its refusal has them.
+fn fitting_percent(error: &model::Error) -> usize {
+    let percent = error.window_share().map_or(FITS, |share| share * 9 / 10);
+    percent.clamp(5, 90)
+}
 
 /// Why a turn ended that took too long.
 pub fn late(limit: Duration) -> String {
@@ -188,6 +209,7 @@ impl Agent {
             torn: 0,
             cost,
             cost_limit,
+            fits: None,
         }
     }
 
@@ -353,9 +375,8 @@ impl Agent {
         }
         let mut heard = |delta: Delta| match delta {
             Delta::Text(text) | Delta::Thinking(text) => hear(Heard::Piece(&text)),
-            Delta::Again { why, wait } => {
-                hear(Heard::Again(format!("again in {} s: {why}", wait.as_secs())));
-            }
+            Delta::Again(again) => hear(Heard::Notice(again.to_string())),
+            Delta::Notice(words) => hear(Heard::Notice(words)),
         };
         let is_stopped = || interrupt.is_at_once();
         self.workshop.make_ready();
@@ -366,6 +387,7 @@ impl Agent {
             // What the provider says of its window is truer than what we counted.
             Some(Err(error)) if error.kind == model::Kind::ContextTooLong => {
                 hear(Heard::Said("the provider says that the request is too long".to_owned()));
+                self.fits = Some(fitting_percent(&error));
                 self.record(Step::TooLong)?;
                 Ok(None)
             }
@@ -391,12 +413,15 @@ impl Agent {
         let before = self.conversation.size();
         hear(Heard::Said(format!("compacting the conversation: it has about {before} tokens")));
         self.layers.rules = project_rules::block(&self.workshop.root, &self.folder);
-        let (request, words) = self.conversation.summary_request(&plan, &self.layers, focus);
+        // The conversation that was just refused would be refused again.
+        let is_refused = self.conversation.is_too_long();
+        let fits = is_refused.then(|| self.fits.take().unwrap_or(FITS));
+        let (_, words) = self.conversation.summary_request(&plan, &self.layers, focus, fits);
         let mut usage = Usage::default();
         let summary = match plan.cut {
             // Nothing leaves, so there is nothing to sum up.
             0 => Ok(None),
-            _ => self.summary(&plan, request, left, interrupt, &mut usage).map(Some),
+            _ => self.summary(&plan, focus, fits, left, interrupt, &mut usage).map(Some),
         };
         if interrupt.is_at_once() {
             return Ok(());
@@ -419,40 +444,53 @@ impl Agent {
     fn summary(
         &mut self,
         plan: &Plan,
-        mut request: Request,
+        focus: Option<&str>,
+        mut fits: Option<usize>,
         left: Duration,
         interrupt: &Interrupt,
         usage: &mut Usage,
     ) -> Result<String, String> {
-        if plan.strategy == Strategy::Archive
-            && let Some(model) = &self.mind.summary_model
-        {
-            request.model.clone_from(model);
-        }
         let limit = self.mind.summary_limit.min(left);
         let start = Instant::now();
         let failed = |why: &str| format!("Summary generation {why}, keeping recent history only.");
-        let mut answer = self.call_for_summary(&request, limit, interrupt);
-        if matches!(&answer, Some(Err(error)) if error.kind == model::Kind::Rejected) {
-            // Some models do not let their temperature be set.
-            request.temperature = None;
-            let left = limit.saturating_sub(start.elapsed());
-            answer = self.call_for_summary(&request, left, interrupt);
-        }
-        match answer {
-            None => Err(failed("timed out")),
-            Some(Err(error)) if error.kind == model::Kind::Timeout => Err(failed("timed out")),
-            Some(Err(error)) => Err(failed(&format!(
-                "failed ({})",
-                baton_core::text::shown(&error.to_string(), 200)
-            ))),
-            Some(Ok(answer)) => {
-                *usage = answer.usage;
-                self.count(usage);
-                let checked = self.conversation.checked_summary(plan, &answer.text());
-                checked.map_err(|why| failed(&format!("failed ({why})")))
+        let mut has_temperature = true;
+        let mut tries = 0;
+        let answer = loop {
+            tries += 1;
+            let own = self.conversation.summary_request(plan, &self.layers, focus, fits);
+            let mut request = own.0;
+            if plan.strategy == Strategy::Archive
+                && let Some(model) = &self.mind.summary_model
+            {
+                request.model.clone_from(model);
             }
-        }
+            request.temperature = request.temperature.filter(|_| has_temperature);
+            let left = limit.saturating_sub(start.elapsed());
+            let answer = self.call_for_summary(&request, left, interrupt);
+            match &answer {
+                Some(Err(error)) if tries > SUMMARY_TRIES => break Err(error.to_string()),
+                // Some models do not let their temperature be set.
+                Some(Err(error)) if error.kind == model::Kind::Rejected && has_temperature => {
+                    has_temperature = false;
+                }
+                // Less of it, until it fits.
+                Some(Err(error)) if error.kind == model::Kind::ContextTooLong => {
+                    fits = Some(fits.unwrap_or(100) * fitting_percent(error) / 100);
+                }
+                Some(Err(error)) if error.kind == model::Kind::Timeout => {
+                    return Err(failed("timed out"));
+                }
+                Some(Err(error)) => break Err(error.to_string()),
+                None => return Err(failed("timed out")),
+                Some(Ok(answer)) => break Ok(answer.clone()),
+            }
+        };
+        let checked = answer.and_then(|answer| {
+            *usage = answer.usage;
+            self.count(usage);
+            self.conversation.checked_summary(plan, &answer.text())
+        });
+        checked.map_err(|why| failed(&format!("failed ({})", baton_core::text::shown(&why, 200))))
     }
 
     fn call_for_summary(

@@ -94,6 +94,8 @@ pub enum Told<'a> {
     Piece(&'a str),
     /// Something that is done, in a few words.
     Step(&'a str),
+    /// News of a call of the model: another try, something that the provider refused.
+    Notice(&'a str),
 }
 
 pub type Hear<'a> = &'a mut (dyn FnMut(Told<'_>) + Send);
@@ -111,6 +113,11 @@ pub trait Executor: Send {
 
     /// For people: what runs the stage.
     fn name(&self) -> String;
+
+    /// The model that it calls, where the price of that is not known.
+    fn unpriced(&self) -> Option<&str> {
+        None
+    }
 
     /// The model that runs the stage, where one does.
     fn client(&self) -> Option<&Client> {
@@ -166,6 +173,10 @@ impl Executor for Plain {
         format!("the model {}", self.mind.model)
     }
 
+    fn unpriced(&self) -> Option<&str> {
+        self.mind.unpriced()
+    }
+
     fn client(&self) -> Option<&Client> {
         Some(&self.mind.client)
     }
@@ -189,9 +200,8 @@ impl Executor for Plain {
         let start = Instant::now();
         let mut heard = |delta: Delta| match delta {
             Delta::Text(text) | Delta::Thinking(text) => hear(Told::Piece(&text)),
-            Delta::Again { why, wait } => {
-                hear(Told::Step(&format!("again in {} s: {why}", wait.as_secs())));
-            }
+            Delta::Again(again) => hear(Told::Notice(&again.to_string())),
+            Delta::Notice(words) => hear(Told::Notice(&words)),
         };
         let is_stopped = || interrupt.is_at_once();
         let client = &self.mind.client;
@@ -441,6 +451,11 @@ impl Executors {
             Some(executor) => executor.as_mut(),
             None => self.default.as_mut(),
         }
+    }
+
+    /// The first model whose price is not known.
+    pub fn unpriced(&self) -> Option<&str> {
+        self.default.unpriced().or_else(|| self.by_name.values().find_map(|own| own.unpriced()))
     }
 
     /// What a gate printed, as the run's cassette has it.

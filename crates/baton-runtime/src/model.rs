@@ -13,11 +13,13 @@ mod chat;
 pub mod choose;
 mod http;
 mod responses;
+mod schema;
 mod sse;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use baton_core::event::Runner;
@@ -25,9 +27,11 @@ use baton_core::id::Tokens;
 use baton_core::message::{self, Answer, BrokenCall, Message, Part, Request, ToolCall, Wire};
 use baton_core::text;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+
+use self::schema::{Dialect, Fitted};
 
 /// A key. It is never printed: not by `Debug`, not in an error.
 #[derive(Clone)]
@@ -102,11 +106,22 @@ impl Endpoint {
         ["127.", "localhost", "[::1]"].iter().any(|name| rest.starts_with(name))
     }
 
+    fn host(&self) -> &str {
+        let rest = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split(['/', ':']).next().unwrap_or_default()
+    }
+
     /// The provider itself, in any of its regions.
     fn is_openai(&self) -> bool {
-        let host = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
-        let host = host.split(['/', ':']).next().unwrap_or_default();
-        host == "api.openai.com" || host.ends_with(".api.openai.com")
+        self.host() == "api.openai.com" || self.host().ends_with(".api.openai.com")
+    }
+
+    /// True when calls go to the provider itself, and not to a server of one's own or a gateway.
+    pub fn is_providers_own(&self) -> bool {
+        match self.wire {
+            Wire::Anthropic => self.host() == "api.anthropic.com",
+            Wire::Responses | Wire::Chat => self.is_openai(),
+        }
     }
 }
 
@@ -153,10 +168,28 @@ pub enum Delta {
     Text(String),
     Thinking(String),
     /// The try failed; what came so far is void, and another begins after the pause.
-    Again {
-        why: String,
-        wait: Duration,
-    },
+    Again(Again),
+    /// Something that the user should know, once.
+    Notice(String),
+}
+
+/// Another try after one that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Again {
+    /// The number of this retry, from 1.
+    pub number: u32,
+    /// Retries that there may be.
+    pub most: u32,
+    pub wait: Duration,
+    pub why: String,
+}
+
+impl fmt::Display for Again {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Again { number, most, wait, why } = self;
+        let why = text::shown(why, 200);
+        write!(out, "retry {number}/{most} in {:.1} s: {why}", wait.as_secs_f64())
+    }
 }
 
 /// Streamed or at once.
@@ -182,6 +215,9 @@ pub enum Kind {
     Denied,
     /// The request is wrong in another way.
     Rejected,
+    /// The provider does not accept the schema of the answer. Asked again without it, so that a
+    /// caller never sees this one.
+    SchemaRefused,
     /// What came is no answer.
     Malformed,
     /// A recording is played, and this call is not on it.
@@ -197,7 +233,11 @@ impl Kind {
             | Kind::RateLimited
             | Kind::Provider
             | Kind::Malformed => true,
-            Kind::ContextTooLong | Kind::Denied | Kind::Rejected | Kind::NotRecorded => false,
+            Kind::ContextTooLong
+            | Kind::Denied
+            | Kind::Rejected
+            | Kind::SchemaRefused
+            | Kind::NotRecorded => false,
         }
     }
 }
@@ -217,6 +257,25 @@ pub struct Error {
 }
 
 impl Error {
+    /// The share of a too long request that the model's window holds, in percent, where the
+    /// provider says it: `222630 tokens > 200000 maximum`, `188240 + 21333 > 200000`, `maximum
+    /// context length is 128000 tokens … resulted in 135000`.
+    pub fn window_share(&self) -> Option<usize> {
+        let numbers = |text: &str| -> Vec<usize> {
+            let words = text.split(|c: char| !c.is_ascii_digit() && c != ',');
+            let plain = words.map(|word| word.replace(',', ""));
+            plain.filter_map(|word| word.parse().ok()).filter(|number| *number >= 500).collect()
+        };
+        let (asked, window) = match self.message.split_once('>') {
+            Some((left, right)) => (numbers(left).iter().sum(), *numbers(right).first()?),
+            None => {
+                let all = numbers(&self.message);
+                (*all.iter().max()?, *all.iter().min()?)
+            }
+        };
+        (window < asked).then(|| window.saturating_mul(100) / asked)
+    }
+
     /// Line by line: a difference to a recording has many.
     fn shown_message(&self) -> String {
         let lines = self.message.lines().take(60).map(|line| text::shown(line, 400));
@@ -233,8 +292,9 @@ impl Error {
         if let Some(status) = self.status {
             out.push_str(&format!(", status {status}"));
         }
-        let id = self.request_id.as_deref().unwrap_or("unknown");
-        out.push_str(&format!(", request {}", text::shown(id, 80)));
+        if let Some(id) = &self.request_id {
+            out.push_str(&format!(", request {}", text::shown(id, 80)));
+        }
         if self.tries > 1 {
             out.push_str(&format!(", after {} tries", self.tries));
         }
@@ -255,6 +315,12 @@ pub struct Client {
     runtime: Arc<OnceLock<Option<tokio::runtime::Runtime>>>,
     /// Keys that must not be recorded: this endpoint's and whatever else the person has.
     secrets: Vec<Secret>,
+    /// Models that are asked without a schema, because the provider refused one.
+    without_schema: Arc<Mutex<BTreeSet<String>>>,
+    /// A model whose longer window has to be asked for, with the name of that in a header.
+    long_window: Option<(String, &'static str)>,
+    /// The provider does not know that name.
+    without_header: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -270,6 +336,9 @@ impl Client {
             tape: None,
             runtime: Arc::default(),
             secrets: Vec::new(),
+            without_schema: Arc::default(),
+            long_window: None,
+            without_header: Arc::default(),
         })
     }
 
@@ -279,6 +348,13 @@ impl Client {
         let http = http::Client::new(self.limits.connect, !self.endpoint.is_local())?;
         let slots = Arc::new(Semaphore::new(self.limits.concurrent));
         Ok(Client { http, slots, runtime: Arc::default(), ..self.clone() })
+    }
+
+    /// Asks for the longer window of this model in each call of it.
+    #[must_use]
+    pub fn with_long_window(mut self, model: &str, header: &'static str) -> Client {
+        self.long_window = Some((model.to_owned(), header));
+        self
     }
 
     /// Keeps these out of recordings, beside the endpoint's own key.
@@ -328,13 +404,65 @@ impl Client {
 
     /// The bytes that would be sent.
     pub fn body(&self, request: &Request, mode: Mode) -> Vec<u8> {
+        self.encoded(request, self.fitted(request).as_ref(), mode)
+    }
+
+    fn encoded(&self, request: &Request, schema: Option<&Fitted>, mode: Mode) -> Vec<u8> {
         let stream = mode == Mode::Stream;
         let body = match self.endpoint.wire {
-            Wire::Anthropic => anthropic::encode(request, stream),
-            Wire::Responses => responses::encode(request, stream),
-            Wire::Chat => chat::encode(request, stream, self.endpoint.is_openai()),
+            Wire::Anthropic => anthropic::encode(request, schema, stream),
+            Wire::Responses => responses::encode(request, schema, stream),
+            Wire::Chat => chat::encode(request, schema, stream, self.endpoint.is_openai()),
         };
         body.to_string().into_bytes()
+    }
+
+    /// The schema of the answer as this provider accepts it. `None`: the model is asked without one.
+    fn fitted(&self, request: &Request) -> Option<Fitted> {
+        let format = request.format.as_ref()?;
+        if self.without_schema.lock().is_ok_and(|models| models.contains(&request.model)) {
+            return None;
+        }
+        let dialect = match self.endpoint.wire {
+            Wire::Anthropic => Dialect::Anthropic,
+            Wire::Responses => Dialect::OpenAi,
+            Wire::Chat if self.endpoint.is_openai() => Dialect::OpenAi,
+            Wire::Chat => Dialect::Compatible,
+        };
+        let fitted = schema::fit(&format.schema, dialect);
+        // Without strict mode these servers take any schema, and follow it as well as they can.
+        let loose = || (dialect != Dialect::Anthropic).then(|| Fitted::as_it_is(&format.schema));
+        fitted.or_else(loose)
+    }
+
+    /// The name of the beta that a model is called with, if it is.
+    fn header_of(&self, model: &str) -> Option<&'static str> {
+        let (own, header) = self.long_window.as_ref()?;
+        (own == model && !self.without_header.load(Ordering::SeqCst)).then_some(*header)
+    }
+
+    /// From now on the longer window is not asked for.
+    fn give_up_header(&self, error: &Error) -> Delta {
+        self.without_header.store(true, Ordering::SeqCst);
+        Delta::Notice(format!(
+            "{} ({}) does not offer its longer window here: {}",
+            self.endpoint.wire.name(),
+            text::shown(&error.model, 80),
+            text::shown(&error.message, 200)
+        ))
+    }
+
+    /// From now on this model is asked without a schema.
+    fn give_up_schema(&self, error: &Error) -> Delta {
+        if let Ok(mut models) = self.without_schema.lock() {
+            models.insert(error.model.clone());
+        }
+        Delta::Notice(format!(
+            "{} ({}) does not accept the schema of the answer and is asked without it from now on: {}",
+            self.endpoint.wire.name(),
+            text::shown(&error.model, 80),
+            text::shown(&error.message, 200)
+        ))
     }
 
     /// The models that the server lists, with their windows where it tells.
@@ -345,6 +473,21 @@ impl Client {
         let page = if self.endpoint.wire == Wire::Anthropic { "?limit=1000" } else { "" };
         let value = self.asked(&format!("{base}models{page}"), within).await?;
         Ok(value["data"].as_array().into_iter().flatten().map(Listed::of).collect())
+    }
+
+    /// The names of the models that the server lists, for those who do not wait themselves.
+    pub fn offered(&self, within: Duration) -> Result<Vec<String>, Error> {
+        let Some(runtime) = self.event_loop() else {
+            let why = "the machine gives no event loop";
+            return Err(self.error(&empty_request(), Kind::Connection, why));
+        };
+        let listed = runtime.block_on(self.listed(within))?;
+        Ok(listed.into_iter().map(|listed| listed.id).collect())
+    }
+
+    fn event_loop(&self) -> Option<&tokio::runtime::Runtime> {
+        let made = || tokio::runtime::Builder::new_current_thread().enable_all().build().ok();
+        self.runtime.get_or_init(made).as_ref()
     }
 
     /// The window that a llama.cpp server was started with; no other server has this page.
@@ -393,8 +536,7 @@ impl Client {
         is_stopped: impl Fn() -> bool,
         hear: &mut (dyn FnMut(Delta) + Send),
     ) -> Option<Result<Answer, Error>> {
-        let made = || tokio::runtime::Builder::new_current_thread().enable_all().build().ok();
-        let Some(runtime) = self.runtime.get_or_init(made) else {
+        let Some(runtime) = self.event_loop() else {
             let why = "the machine gives no event loop";
             return Some(Err(self.error(request, Kind::Connection, why)));
         };
@@ -428,16 +570,34 @@ impl Client {
         if let Err(problem) = message::check(&request.messages) {
             return Err(self.error(request, Kind::Rejected, format!("not sent: {problem}")));
         }
-        let body = self.body(request, mode);
+        let mut fitted = self.fitted(request);
+        let mut body = self.encoded(request, fitted.as_ref(), mode);
         let deadline = Instant::now() + self.limits.total;
         let mut tries = 0;
         loop {
             tries += 1;
-            let result = self.once(request, &body, mode, tags, deadline, hear).await;
+            let header = self.header_of(&request.model);
+            let sent = Sent { body: &body, header };
+            let result = self.once(request, sent, mode, tags, deadline, hear).await;
             let mut error = match result {
-                Ok(answer) => return Ok(with_ids_of_their_own(answer, &request.messages)),
+                Ok(answer) => {
+                    let answer = restored(answer, fitted.as_ref());
+                    return Ok(with_ids_of_their_own(answer, &request.messages));
+                }
                 Err(error) => error,
             };
+            if error.kind == Kind::SchemaRefused {
+                if fitted.take().is_some() {
+                    hear(self.give_up_schema(&error));
+                    body = self.encoded(request, None, mode);
+                    continue;
+                }
+                error.kind = Kind::Rejected;
+            }
+            if error.kind == Kind::Rejected && header.is_some() && names_header(&error.message) {
+                hear(self.give_up_header(&error));
+                continue;
+            }
             error.tries = tries;
             let pause = pause(tries, error.retry_after, fastrand::f64());
             let fits = error.retry_after.unwrap_or_default() <= self.limits.longest_wait
@@ -445,7 +605,8 @@ impl Client {
             if tries > self.limits.retries || !error.kind.may_pass() || !fits {
                 return Err(error);
             }
-            hear(Delta::Again { why: error.message.clone(), wait: pause });
+            let (number, most, why) = (tries, self.limits.retries, error.message.clone());
+            hear(Delta::Again(Again { number, most, wait: pause, why }));
             tokio::time::sleep(pause).await;
         }
     }
@@ -454,20 +615,20 @@ impl Client {
     async fn once(
         &self,
         request: &Request,
-        body: &[u8],
+        sent: Sent<'_>,
         mode: Mode,
         tags: &Tags,
         deadline: Instant,
         hear: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
         let mut taken = Taken::new(self.tape.as_ref().is_some_and(cassette::Tape::is_recording));
-        let reading = self.read(body, mode, tags, &mut taken, hear);
+        let reading = self.read(sent, mode, tags, &mut taken, hear);
         let late =
             |_| Failed { kind: Kind::Timeout, message: "the call took too long in all".to_owned() };
         let result = tokio::time::timeout_at(deadline, reading);
         let result = result.await.map_err(late).and_then(|result| result);
         if let Some(recorder) = self.tape.as_ref().and_then(cassette::Tape::recorder) {
-            let call = self.recorded(body, &taken, result.as_ref().err());
+            let call = self.recorded(sent.body, &taken, result.as_ref().err());
             recorder.write(&call).map_err(|why| self.error(request, Kind::Rejected, why))?;
         }
         result.map_err(|failed| {
@@ -497,7 +658,7 @@ impl Client {
 
     async fn read(
         &self,
-        body: &[u8],
+        sent: Sent<'_>,
         mode: Mode,
         tags: &Tags,
         taken: &mut Taken,
@@ -505,15 +666,16 @@ impl Client {
     ) -> Result<Answer, Failed> {
         let mut reply = match self.tape.as_ref().and_then(cassette::Tape::player) {
             Some(player) => {
-                let asked = self.without_keys(&String::from_utf8_lossy(body));
+                let asked = self.without_keys(&String::from_utf8_lossy(sent.body));
                 player.reply(self.endpoint.wire, &asked)?
             }
             None => {
-                let headers = self.headers(tags);
+                let mut headers = self.headers(tags);
+                headers.extend(sent.header.map(|name| ("anthropic-beta", name.to_owned())));
                 // An answer that is not streamed is silent until it is whole.
                 let patience =
                     if mode == Mode::Whole { self.limits.total } else { self.limits.idle };
-                self.http.post(&self.endpoint.url(), &headers, body, patience).await?
+                self.http.post(&self.endpoint.url(), &headers, sent.body, patience).await?
             }
         };
         taken.head = Some(reply.head.clone());
@@ -629,6 +791,14 @@ impl Client {
     }
 }
 
+/// The content of one try.
+#[derive(Debug, Clone, Copy)]
+struct Sent<'a> {
+    body: &'a [u8],
+    /// The name of a beta that the provider is asked for.
+    header: Option<&'static str>,
+}
+
 /// A model as a server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
@@ -742,6 +912,7 @@ fn refusal(status: u16, body: &str) -> Failed {
         _ if is_unpaid(error) => Kind::Denied,
         429 => Kind::RateLimited,
         408 | 409 | 500..=599 => Kind::Provider,
+        400 | 422 if names_schema(error) => Kind::SchemaRefused,
         _ => Kind::Rejected,
     };
     Failed { kind, message }
@@ -753,6 +924,31 @@ fn is_unpaid(error: &Value) -> bool {
         ["insufficient_quota", "billing_hard_limit_reached", "billing_error", "billing_not_active"];
     [&error["code"], &error["type"]].iter().any(|own| CODES.contains(&text_of(own)))
         || message_of(error).contains("credit balance is too low")
+}
+
+/// True for a refusal of the header that asks for a longer window.
+fn names_header(message: &str) -> bool {
+    let said = message.to_lowercase();
+    ["anthropic-beta", "beta header", "context-1m", "long context beta"]
+        .iter()
+        .any(|words| said.contains(words))
+}
+
+/// True for a refusal of the schema of the answer, in any provider's words.
+fn names_schema(error: &Value) -> bool {
+    let said = format!("{} {}", message_of(error), text_of(&error["param"])).to_lowercase();
+    let is_about = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    // The schemas of tools are another matter.
+    !is_about(&["input_schema", "for function", "tools[", "tools."])
+        && is_about(&[
+            "schema",
+            "response_format",
+            "output_config",
+            "output_format",
+            "text.format",
+            "structured output",
+            "grammar",
+        ])
 }
 
 /// Some servers put the text where others have an object.
@@ -776,6 +972,18 @@ fn is_too_long(error: &Value) -> bool {
         ]
         .iter()
         .any(|words| message.contains(words))
+}
+
+/// An answer without what was only asked for because of the provider.
+fn restored(mut answer: Answer, schema: Option<&Fitted>) -> Answer {
+    let Some(text) = schema.and_then(|schema| schema.restored(&answer.text())) else {
+        return answer;
+    };
+    let is_text = |part: &Part| matches!(part, Part::Text { .. });
+    let first = answer.parts.iter().position(is_text).unwrap_or_default();
+    answer.parts.retain(|part| !is_text(part));
+    answer.parts.insert(first.min(answer.parts.len()), Part::Text { text });
+    answer
 }
 
 /// Two calls of one answer with the same id cannot both be answered. An id that an earlier turn had
@@ -819,30 +1027,6 @@ fn cut_off(call: ToolCall) -> BrokenCall {
 fn not_run(call: ToolCall, why: &str) -> BrokenCall {
     let arguments = Value::Object(call.arguments).to_string();
     BrokenCall { id: call.id, name: call.name, arguments, why: why.to_owned() }
-}
-
-/// Whether OpenAI's strict mode takes a schema: an object, closed, with every property required, all
-/// the way down. Others are sent without it.
-fn is_strict(schema: &Value) -> bool {
-    fn is_closed(schema: &Value) -> bool {
-        match schema {
-            Value::Object(map) => {
-                let properties = map.get("properties").and_then(Value::as_object);
-                let required = map.get("required").and_then(Value::as_array);
-                let is_object = properties.is_some() || map.get("type") == Some(&json!("object"));
-                let names = properties.into_iter().flat_map(|properties| properties.keys());
-                let all_required = names.clone().count() == required.map_or(0, Vec::len)
-                    && names.clone().all(|name| {
-                        required.is_some_and(|required| required.contains(&json!(name)))
-                    });
-                let closed = map.get("additionalProperties") == Some(&json!(false));
-                (!is_object || closed && all_required) && map.values().all(is_closed)
-            }
-            Value::Array(items) => items.iter().all(is_closed),
-            _ => true,
-        }
-    }
-    schema["type"] == "object" && schema.get("anyOf").is_none() && is_closed(schema)
 }
 
 /// OpenAI takes 64 characters; a longer key keeps its meaning as a number of itself.

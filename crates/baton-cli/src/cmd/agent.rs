@@ -18,7 +18,7 @@ use baton_runtime::store::Disk;
 use baton_runtime::{board, git, load};
 use serde_json::json;
 
-use super::run::{asked, mind, profile};
+use super::run::{asked, mind};
 use super::{Outcome, Place, setup};
 use crate::args::{ApproveArg, ExecArgs, ProtocolArg, TalkArgs};
 use crate::reply::{Failure, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
@@ -131,17 +131,11 @@ impl<'a> Talk<'a> {
 
     fn setup(&self) -> Result<Setup, Failure> {
         let (place, args) = (self.place, self.args);
-        let profile = profile("chat", &self.config)?;
-        // A flag is nearer than a file.
-        let model = profile.model.as_deref().filter(|_| args.provider.model.is_none());
         let provider = setup::provider(&args.tape, &args.provider)?;
-        let model = model.filter(|_| args.tape.replay.is_none());
-        let choice = choose::choose(&asked(&provider, model), &self.config, &place.environment)
+        let choice = choose::choose(&asked(&provider, None), &self.config, &place.environment)
             .map_err(|problem| Failure::new(USAGE, problem.to_string()))?
-            .ok_or_else(|| {
-                Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
-            })?;
-        let mut mind = mind(&choice, &self.config, &args.tape, &profile)?;
+            .ok_or_else(|| Failure::new(USAGE, "no model is configured").hint(choose::ways()))?;
+        let mut mind = mind(&choice, &self.config, &args.tape, "chat")?;
         if let Some(tape) = setup::tape(&args.tape)? {
             tape.begin(&self.root, None).map_err(|why| Failure::new(INTERNAL, why))?;
         }
@@ -255,7 +249,7 @@ fn tell(heard: &Heard<'_>, with_words: bool) {
         Heard::Piece(piece) if with_words => write!(err, "{}", text::escaped(piece)),
         Heard::Piece(_) | Heard::Result(_) if !with_words => Ok(()),
         Heard::Calls(call) => writeln!(err, "· {}", text::escaped(&agent::brief(call))),
-        Heard::Again(why) | Heard::Said(why) => writeln!(err, "[{}]", text::escaped(why)),
+        Heard::Notice(why) | Heard::Said(why) => writeln!(err, "[{}]", text::escaped(why)),
         Heard::Result(observed) => match &observed.envelope.error {
             Some(error) => writeln!(err, "  {}: {}", error.code, text::shown(&error.message, 160)),
             None => Ok(()),

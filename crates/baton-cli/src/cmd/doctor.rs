@@ -1,8 +1,11 @@
 //! `baton doctor`: what was found, what is missing, what to do about it.
 
+use baton_core::config::Config;
 use baton_core::history;
 use baton_core::plan::{self, Plan};
 use baton_runtime::board::Board;
+use baton_runtime::model::Endpoint;
+use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::{earlier, load, sandbox};
 use serde_json::json;
 
@@ -11,10 +14,6 @@ use crate::reply::{Failure, Reply, counted, rendered, table};
 
 /// Agent CLIs that can run a stage.
 const AGENT_PROGRAMS: [&str; 4] = ["codex", "claude", "gemini", "opencode"];
-/// Variables that give access to a model; only whether they are set is ever looked at.
-const MODEL_VARIABLES: [&str; 4] =
-    ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL"];
-
 struct Finding {
     what: &'static str,
     /// `ok`, `none` (nothing there, nothing wrong), `old` (works, can be updated) or `wrong`.
@@ -28,12 +27,20 @@ pub(super) fn run(place: &Place) -> Outcome {
     let mut problems = String::new();
     let mut details = Vec::new();
     let mut reason = None;
+    // A mistake in the user's own file is not the blackboard's.
+    let users = load::config(&place.environment, None).map(|(config, _)| config);
+    let mut wrong = None;
+    let users = users.map_err(|error| wrong = Some(Failure::from(error))).ok();
     match place.board_path() {
         None => findings.push(finding(
             "blackboard",
             "none",
             "not found here or above; `baton init` makes one",
         )),
+        Some(path) if users.is_none() => {
+            let detail = format!("{} (not checked: see user config)", path.display());
+            findings.push(finding("blackboard", "none", detail));
+        }
         Some(path) => match Board::open(&path, &place.environment) {
             Ok(board) => {
                 for warning in &board.warnings {
@@ -45,15 +52,17 @@ pub(super) fn run(place: &Place) -> Outcome {
             }
             Err(error) => {
                 findings.push(finding("blackboard", "wrong", path.display().to_string()));
-                let failure = Failure::from(error);
-                details.clone_from(&failure.problems);
-                reason = Some(failure.message.clone());
-                problems.push_str(&failure.into_reply().errors);
+                wrong = Some(Failure::from(error));
             }
         },
     }
-    findings.extend(surroundings(place));
-    let wrong = findings.iter().any(|finding| finding.state == "wrong");
+    if let Some(failure) = wrong {
+        details.clone_from(&failure.problems);
+        reason = Some(failure.message.clone());
+        problems.push_str(&failure.into_reply().errors);
+    }
+    findings.extend(surroundings(place, users.as_ref()));
+    let is_wrong = findings.iter().any(|finding| finding.state == "wrong");
     let rows: Vec<Vec<String>> = findings
         .iter()
         .map(|finding| {
@@ -66,10 +75,10 @@ pub(super) fn run(place: &Place) -> Outcome {
         .collect();
     let mut reply = Reply::new(
         table(&rows),
-        json!({ "ok": !wrong, "findings": list, "error": reason, "problems": details }),
+        json!({ "ok": !is_wrong, "findings": list, "error": reason, "problems": details }),
     );
     reply.errors = problems;
-    reply.code = if wrong { crate::reply::USAGE } else { 0 };
+    reply.code = if is_wrong { crate::reply::USAGE } else { 0 };
     Ok(reply)
 }
 
@@ -175,10 +184,39 @@ fn sandbox_finding() -> Finding {
     }
 }
 
-fn surroundings(place: &Place) -> Vec<Finding> {
+/// The model that runs, exec and chat would call; no command is run for it and no server asked.
+fn model_finding(place: &Place, config: &Config) -> Finding {
+    let found = choose::target(&Asked::default(), config, &place.environment);
+    let target = match found {
+        Err(problem) => return finding("model", "wrong", problem.to_string()),
+        Ok(None) => return finding("model", "none", choose::ways()),
+        Ok(Some(target)) => target,
+    };
+    let endpoint = Endpoint::new(target.wire, target.base_url.as_deref(), None);
+    let model = target.model.or(target.default_model);
+    let model = model.unwrap_or_else(|| "no model named".to_owned());
+    let key = match &target.key_from {
+        Some(from) => format!("key from {from}"),
+        None => "no key".to_owned(),
+    };
+    let is_missing = target.key_from.is_none() && endpoint.is_providers_own();
+    let detail = format!(
+        "{} at {}, {model}, {key} (by {})",
+        target.wire.name(),
+        endpoint.base_url,
+        target.because
+    );
+    finding("model", if is_missing { "wrong" } else { "ok" }, detail)
+}
+
+/// `config`: the user's own; none where it is wrong.
+fn surroundings(place: &Place, config: Option<&Config>) -> Vec<Finding> {
     let environment = &place.environment;
     let mut findings = Vec::new();
     findings.push(match environment.config_file() {
+        Some(path) if config.is_none() => {
+            finding("user config", "wrong", path.display().to_string())
+        }
         Some(path) if path.exists() => finding("user config", "ok", path.display().to_string()),
         Some(path) => finding("user config", "none", format!("{} (optional)", path.display())),
         None => finding("user config", "none", "no HOME"),
@@ -188,12 +226,7 @@ fn surroundings(place: &Place) -> Vec<Finding> {
         Some(path) => finding("git", "ok", path.display().to_string()),
         None => finding("git", "none", "not on the PATH"),
     });
-    let set: Vec<&str> =
-        MODEL_VARIABLES.into_iter().filter(|name| environment.is_set(name)).collect();
-    findings.push(match set.is_empty() {
-        false => finding("model", "ok", format!("set: {}", set.join(", "))),
-        true => finding("model", "none", format!("none of {} is set", MODEL_VARIABLES.join(", "))),
-    });
+    findings.extend(config.map(|config| model_finding(place, config)));
     let found: Vec<&str> =
         AGENT_PROGRAMS.into_iter().filter(|name| environment.program(name).is_some()).collect();
     findings.push(match found.is_empty() {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use baton_core::id::Tokens;
-use baton_core::message::{Message, Request};
+use baton_core::message::{Message, Request, Wire};
 use baton_runtime::load;
 use baton_runtime::model::cassette::Tape;
 use baton_runtime::model::catalogue::{self, Known};
@@ -11,6 +11,7 @@ use baton_runtime::model::choose::{self, Asked, Choice};
 use baton_runtime::model::{Client, Delta, Error, Kind, Limits, Mode, Tags};
 use serde_json::{Value, json};
 
+use super::run::with_key;
 use super::{Outcome, Place};
 use crate::args::{ModelsArgs, ModelsCommand, ProviderArgs};
 use crate::reply::{Failure, INTERNAL, Reply, USAGE, counted, table};
@@ -21,8 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn run(place: &Place, args: &ModelsArgs) -> Outcome {
     let (config, _) = load::config(&place.environment, None)?;
     let choice = chosen(place, &args.provider, &config)?;
-    let own = choice.model.as_ref().and_then(|model| config.models.get(model));
-    let known = choice.model.as_deref().map(|model| catalogue::known(model, own));
+    let model = choice.model_or(None);
+    let own = model.as_ref().and_then(|model| config.models.get(model));
+    let known = model.as_deref().map(|model| catalogue::known(model, own));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(INTERNAL, format!("cannot start: {error}")))?;
@@ -33,6 +35,9 @@ pub(super) fn run(place: &Place, args: &ModelsArgs) -> Outcome {
             runtime.block_on(list(&choice, known, own, &others))
         }
         Some(ModelsCommand::Ping { record, replay }) => {
+            if record.is_some() || replay.is_none() {
+                with_key(&choice)?;
+            }
             let tape = match (record, replay) {
                 (Some(path), _) => Some(Tape::record(path)),
                 (None, Some(path)) => Some(Tape::play(path)),
@@ -56,9 +61,7 @@ fn chosen(
     };
     match choose::choose(&asked, config, &place.environment) {
         Ok(Some(choice)) => Ok(choice),
-        Ok(None) => {
-            Err(Failure::new(USAGE, "nothing says which model to call").hint(choose::ways()))
-        }
+        Ok(None) => Err(Failure::new(USAGE, "no model is configured").hint(choose::ways())),
         Err(problem) => Err(Failure::new(USAGE, problem.to_string())),
     }
 }
@@ -102,7 +105,8 @@ async fn list(
         }
         Err(error) => format!("no: {}", error.message),
     };
-    let model = choice.model.as_deref();
+    let model = choice.model_or(None);
+    let model = model.as_deref();
     let named = listed.iter().flatten().find(|listed| Some(listed.id.as_str()) == model);
     // A server with one model answers to any name.
     let only =
@@ -133,10 +137,7 @@ async fn list(
         ],
         vec!["address".to_owned(), choice.endpoint.base_url.clone()],
         vec!["key".to_owned(), key],
-        vec![
-            "model".to_owned(),
-            model.unwrap_or("not chosen: say --model or BATON_MODEL").to_owned(),
-        ],
+        vec!["model".to_owned(), shown_model(choice)],
         vec!["window".to_owned(), tokens(window)],
         vec!["price".to_owned(), shown_price],
         vec!["reachable".to_owned(), reachable],
@@ -144,6 +145,8 @@ async fn list(
     if !others.is_empty() {
         rows.push(vec!["also set".to_owned(), others.join(", ")]);
     }
+    let shown = defaults().map(|(name, model)| format!("{model} ({name})"));
+    rows.push(vec!["defaults".to_owned(), shown.join(", ")]);
     let names: Vec<&str> =
         listed.iter().flatten().take(20).map(|listed| listed.id.as_str()).collect();
     rows.extend(names.iter().map(|name| vec![String::new(), (*name).to_owned()]));
@@ -155,6 +158,7 @@ async fn list(
         "key_from": choice.key_from,
         "also_set": others,
         "model": model,
+        "defaults": defaults().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "context_window": window,
         "price_as_of": price.map(|price| price.as_of),
         "error": listed.as_ref().err().map(ToString::to_string),
@@ -165,10 +169,24 @@ async fn list(
     Ok(reply)
 }
 
+/// The model that each provider is asked for where no other is named.
+fn defaults() -> [(&'static str, &'static str); 2] {
+    [Wire::Anthropic, Wire::Responses].map(|wire| (wire.name(), catalogue::default_model(wire)))
+}
+
+fn shown_model(choice: &Choice) -> String {
+    match (&choice.model, &choice.default_model) {
+        (Some(model), _) => model.clone(),
+        (None, Some(model)) => format!("{model} (the default)"),
+        (None, None) => "not chosen: pass --model or set BATON_MODEL".to_owned(),
+    }
+}
+
 async fn ping(choice: &Choice, known: Option<Known>, tape: Option<Tape>) -> Outcome {
-    let Some(model) = choice.model.clone() else {
-        return Err(Failure::new(USAGE, "which model? Nothing says it")
-            .hint("say `--model NAME` or set BATON_MODEL"));
+    let Some(model) = choice.model_or(None) else {
+        return Err(Failure::new(USAGE, "no model is chosen").hint(
+            "pass `--model NAME` or set BATON_MODEL; `baton models` lists what the server has",
+        ));
     };
     let mut client = client(choice, Limits { retries: 1, ..Limits::default() })?;
     if let Some(tape) = tape {

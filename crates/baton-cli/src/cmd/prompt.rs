@@ -5,6 +5,7 @@ use baton_core::prompt::{FinishFacts, Ledger, Prompt};
 use baton_core::text;
 use baton_runtime::board::Board;
 use baton_runtime::gather::{self, For, Gatherer};
+use baton_runtime::model::choose::Asked;
 use baton_runtime::summaries::Mode;
 use serde_json::json;
 
@@ -24,7 +25,7 @@ pub(super) fn run(place: &Place, args: &PromptArgs) -> Outcome {
         For::Main | For::FinishCheck => AgentName::new(MAIN).ok(),
         For::Agent(agent) | For::Subloop(agent) => Some(agent.clone()),
     };
-    let window = name.and_then(|name| windows(place, &board)(&name));
+    let window = name.and_then(|name| windows(place, &board, &Asked::default())(&name));
     let prompt = gatherer.prompt(&board, &wanted, now, window, &facts).map_err(failed)?;
     if !args.explain && !place.json {
         return Ok(Reply::new(prompt.text(), json!({})).with_warnings(&board.warnings));

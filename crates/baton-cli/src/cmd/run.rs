@@ -3,6 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use baton_core::config::{AgentConfig, Config};
 use baton_core::decision::Question;
@@ -56,6 +57,7 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let mut config = config;
     let how = setup::replayed(&mut config, &args.how)?;
     let executors = executors(place, &config, &agents, &how)?;
+    priced(executors.unpriced(), &config, &args.budget)?;
     let mut board = board_for(place, args)?;
     setup::replayed(&mut board.config, &args.how)?;
     let limits = limits(&board.config, &args.budget, None);
@@ -348,7 +350,7 @@ impl<'a> Session<'a> {
         session.confined = !how.no_sandbox;
         session.yes = how.yes;
         session.evaluator = super::scenario::evaluator(place, board, how)?;
-        session.windows = windows(place, board);
+        session.windows = windows(place, board, &asked(&how.provider, None));
         if let Some(tape) = setup::tape(&how.tape)? {
             let evaluation = session.evaluator.as_ref().and_then(|own| own.setup());
             let setup = session.executors.setup();
@@ -718,19 +720,12 @@ fn chosen(
         }
         return Ok(Chosen::Program(Box::new(Agent::new(preset, &place.environment))));
     }
-    let named = own.profile.as_deref().or(packs).unwrap_or("stage");
-    let profile = profile(named, config)?;
-    // A person's profile brings its model; of a pack's, a model that the person named is stronger.
-    let persons = own.profile.as_ref().and(profile.model.as_deref());
-    let model = own.model.as_deref().or(persons);
-    match choose::choose(&asked(&how.provider, model), config, &place.environment) {
+    let profile = own.profile.as_deref().or(packs).unwrap_or(STAGE);
+    let asked = asked(&how.provider, own.model.as_deref());
+    match choose::choose(&asked, config, &place.environment) {
         Err(problem) => Err(Failure::new(USAGE, problem.to_string())),
         Ok(Some(choice)) => {
-            let (choice, profile) = match own.profile {
-                Some(_) => (choice, profile),
-                None => by_pack(choice, profile, config),
-            };
-            mind(&choice, config, &how.tape, &profile).map(|mind| Chosen::Model(Box::new(mind)))
+            mind(&choice, config, &how.tape, profile).map(|mind| Chosen::Model(Box::new(mind)))
         }
         Ok(None) if name.is_none() => {
             let found = PRESETS.iter().find(|name| place.environment.program(name).is_some());
@@ -746,29 +741,13 @@ fn chosen(
     }
 }
 
-/// A profile that a pack suggests, with the model that is called.
-fn by_pack(
-    mut choice: choose::Choice,
-    profile: Profile,
-    config: &Config,
-) -> (choose::Choice, Profile) {
-    // The models of profiles are one provider's.
-    if choice.model.is_none() && choice.endpoint.wire == Wire::Anthropic {
-        choice.model.clone_from(&profile.model);
-    }
-    let Some(model) = &choice.model else { return (choice, profile) };
-    let window = catalogue::known(model, config.models.get(model)).context_window;
-    let profile = profile.for_model(model, window.map(|window| window.0));
-    (choice, profile)
-}
-
 fn nothing_to_call() -> Failure {
     let ways = format!(
         "{}; or install an agent program ({}); or try `baton demo`, which needs neither key nor network",
         choose::ways(),
         PRESETS.join(", ")
     );
-    Failure::new(USAGE, "nothing says which model or agent to call").hint(ways)
+    Failure::new(USAGE, "no model or agent program is configured").hint(ways)
 }
 
 pub(super) fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
@@ -779,31 +758,43 @@ pub(super) fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
     }
 }
 
-pub(super) fn profile(name: &str, config: &Config) -> Result<Profile, Failure> {
-    Profile::named(name, &config.profiles)
-        .map_err(|problem| Failure::new(USAGE, problem.to_string()))
-}
+/// The profile of agents for which neither the user nor the pack names one.
+pub(super) const STAGE: &str = "stage";
 
-/// The model that is called, with its price and its limits.
+/// The model that is called, with its price and its limits, as a profile of this name has it.
 pub(super) fn mind(
     choice: &choose::Choice,
     config: &Config,
     tape: &TapeArgs,
-    profile: &Profile,
+    profile: &str,
 ) -> Result<Mind, Failure> {
-    let Some(model) = choice.model.clone() else {
-        return Err(Failure::new(USAGE, "which model? Nothing says it")
-            .hint("say `--model NAME` or set BATON_MODEL"));
-    };
+    let is_replayed = tape.record.is_none() && tape.replay.is_some();
+    if !is_replayed {
+        with_key(choice)?;
+    }
     let client = Client::new(choice.endpoint.clone(), CallLimits::default());
     let mut client =
         client.map_err(|why| Failure::new(INTERNAL, why))?.with_secrets(&choice.secrets);
+    let profiles = Profile::model_at(profile, &config.profiles, choice.endpoint.wire);
+    let model = match choice.model_or(profiles) {
+        Some(model) => model,
+        None => offered(&client, choice, is_replayed)?,
+    };
     if let Some(tape) = setup::tape(tape)? {
         client = client.with_tape(tape);
     }
     let known = catalogue::known(&model, config.models.get(&model));
     let max_output = known.max_output.map_or(Tokens(8_192), |most| most.min(Tokens(16_384)));
     let window = known.context_window.map(|window| window.0);
+    // The provider itself has ended what other hosts still offer.
+    let long = known.long_window.filter(|_| !choice.endpoint.is_providers_own());
+    let reach = long.map(|window| window.0).max(window);
+    let profile = Profile::named_within(profile, &config.profiles, reach)
+        .map_err(|problem| Failure::new(USAGE, problem.to_string()))?;
+    let wanted = profile.context_window.or(window).unwrap_or_default();
+    if let Some(header) = catalogue::header_for(&model, wanted) {
+        client = client.with_long_window(&model, header);
+    }
     let prices = known.price.and_then(catalogue::Price::parts).unwrap_or_default();
     Ok(Mind {
         client,
@@ -818,14 +809,82 @@ pub(super) fn mind(
     })
 }
 
+/// Refuses a call to a provider that would deny it.
+pub(super) fn with_key(choice: &choose::Choice) -> Result<(), Failure> {
+    choice.missing_key().map_or(Ok(()), |problem| {
+        Err(Failure::new(USAGE, problem.to_string())
+            .hint("a server of your own is named with `--base-url`; `baton demo` needs no key"))
+    })
+}
+
+/// The time that a server has to list its models.
+const LISTING: Duration = Duration::from_secs(3);
+
+/// The model of a server of one's own: the only one that it has. A gateway that lists none, or the
+/// provider's default among others, is asked for that, if it is called with a key.
+fn offered(client: &Client, choice: &choose::Choice, is_replayed: bool) -> Result<String, Failure> {
+    let wire = choice.endpoint.wire;
+    let default = catalogue::default_model(wire);
+    let is_gateway = wire != Wire::Chat && choice.endpoint.key.is_some();
+    let listed = if is_replayed { None } else { client.offered(LISTING).ok() };
+    let names = listed.unwrap_or_default();
+    match names.as_slice() {
+        [only] => Ok(only.clone()),
+        names if is_gateway && (names.is_empty() || names.iter().any(|name| name == default)) => {
+            Ok(default.to_owned())
+        }
+        names => {
+            let ways = "pass `--model NAME`, set BATON_MODEL, or add `model` to [provider] in your baton.toml";
+            let shown: Vec<String> =
+                names.iter().take(20).map(|name| baton_core::text::shown(name, 80)).collect();
+            let hint = match shown.is_empty() {
+                true => ways.to_owned(),
+                false => format!("{ways}; the server has {}", shown.join(", ")),
+            };
+            Err(Failure::new(USAGE, "no model is chosen").hint(hint))
+        }
+    }
+}
+
+/// A budget of cost cannot be kept with a model whose price is not known.
+fn priced(unpriced: Option<&str>, config: &Config, budget: &BudgetArgs) -> Result<(), Failure> {
+    let limits = [
+        budget.budget_dollars,
+        budget.stage_dollars,
+        config.limits.dollars,
+        config.limits.stage_dollars,
+    ];
+    match unpriced.filter(|_| limits.iter().any(Option::is_some)) {
+        Some(model) => Err(no_price(model)),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn no_price(model: &str) -> Failure {
+    let model = baton_core::text::shown(model, 80);
+    Failure::new(USAGE, format!("a budget in dollars needs the price of {model}, which is unknown"))
+        .hint(format!(
+            "set `input` and `output` (dollars per million tokens) under [models.\"{model}\"] in your baton.toml, or use `--budget-tokens`"
+        ))
+}
+
 /// The window of the model that gets a stage's prompt, as far as its name tells.
-pub(super) fn windows(place: &Place, board: &Board) -> Windows {
-    let chosen = choose::model_name(&Asked::default(), &board.config, &place.environment);
+pub(super) fn windows(place: &Place, board: &Board, asked: &Asked) -> Windows {
     let config = board.config.clone();
+    let target = choose::target(asked, &config, &place.environment).ok().flatten();
+    let agents = board.pack.manifest.agents.clone();
     Box::new(move |name| {
         let name = if *name == FINISH_CHECK { MAIN } else { name.as_str() };
-        let own = config.agents.get(name).and_then(|agent| agent.model.clone());
-        let model = own.or_else(|| chosen.clone())?;
+        let own = config.agents.get(name);
+        let packs = agents.iter().find(|agent| agent.name == *name);
+        let packs = packs.and_then(|agent| agent.profile.as_deref());
+        let profile = own.and_then(|own| own.profile.as_deref()).or(packs).unwrap_or(STAGE);
+        let target = target.as_ref();
+        let model = own
+            .and_then(|own| own.model.clone())
+            .or_else(|| target?.model.clone())
+            .or_else(|| Profile::model_at(profile, &config.profiles, target?.wire))
+            .or_else(|| target?.default_model.clone())?;
         catalogue::known(&model, config.models.get(&model)).context_window
     })
 }

@@ -29,7 +29,7 @@ use baton_runtime::store::Disk;
 use baton_runtime::{drive, load, store};
 use serde_json::{Value, json};
 
-use super::run::{asked, mind, nano_dollars, profile};
+use super::run::{STAGE, asked, mind, nano_dollars, no_price};
 use super::{Outcome, Place, setup};
 use crate::args::{
     HowArgs, ProtocolArg, ProviderArgs, ScenarioArgs, ScenarioReportArgs, ScenarioRunArgs, TapeArgs,
@@ -121,11 +121,15 @@ pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
         Some(ProtocolArg::React) => Protocol::React,
     };
     let provider = setup::provider(&args.tape, &args.provider)?;
-    let target = model(place, &provider, &args.tape, &config, target)?.ok_or_else(|| {
-        Failure::new(USAGE, "nothing says which model to call").hint(choose::ways())
-    })?;
+    let target = model(place, &provider, &args.tape, &config, target)?
+        .ok_or_else(|| Failure::new(USAGE, "no model is configured").hint(choose::ways()))?;
     let judge = args.judge_model.as_ref().or(own.judge.as_ref()).or(args.provider.model.as_ref());
     let judge = judging(&target, judge, &config);
+    if args.budget_dollars.is_some()
+        && let Some(unpriced) = [&target, &judge].into_iter().find(|own| own.price.is_none())
+    {
+        return Err(no_price(&unpriced.model));
+    }
     let target = Target { temperature: args.temperature, protocol, ..target };
     let interrupt = Interrupt::default();
     watch_signals(&interrupt)?;
@@ -172,7 +176,7 @@ fn model(
     let choice = choose::choose(&wanted, config, &place.environment)
         .map_err(|problem| Failure::new(USAGE, problem.to_string()))?;
     let Some(choice) = choice else { return Ok(None) };
-    let mind = mind(&choice, config, tape, &profile("chat", config)?)?;
+    let mind = mind(&choice, config, tape, STAGE)?;
     Ok(Some(Target {
         client: mind.client,
         model: mind.model,

@@ -344,6 +344,46 @@ impl Thread {
         out
     }
 
+    /// The part that leaves, in at most `most` tokens: long results and arguments lose their
+    /// middle, then the oldest steps are left out. What the user said stays.
+    pub fn leaving_within(&self, plan: &Plan, most: usize) -> Vec<Item> {
+        let mut items = self.items[..plan.cut.min(self.items.len())].to_vec();
+        let size = |items: &[Item]| items.iter().map(super::size_of).sum::<usize>();
+        if size(&items) > most {
+            for item in &mut items {
+                match item {
+                    Item::User(_) => {}
+                    Item::Assistant(message) => *message = shortened(message),
+                    Item::Observation(seen) if seen.text.chars().count() > LONG => {
+                        seen.text = text::head_and_tail(&seen.text, END);
+                        seen.size = fold::size(&seen.text);
+                    }
+                    Item::Observation(_) => {}
+                }
+            }
+        }
+        let starts: Vec<usize> = (0..items.len())
+            .filter(|index| matches!(items[*index], Item::Assistant(_)))
+            .chain([items.len()])
+            .collect();
+        let mut over = size(&items).saturating_sub(most);
+        let mut left_out = 0;
+        while over > 0 && left_out + 1 < starts.len() {
+            let step = &items[starts[left_out]..starts[left_out + 1]];
+            let gone = step.iter().filter(|item| !matches!(item, Item::User(_)));
+            over = over.saturating_sub(gone.map(super::size_of).sum());
+            left_out += 1;
+        }
+        let (first, end) = (starts[0], starts[left_out]);
+        let kept = items.drain(first..end).filter(|item| matches!(item, Item::User(_)));
+        let kept: Vec<Item> = kept.collect();
+        if left_out > 0 {
+            let note = format!("[{left_out} earlier steps are left out here: they do not fit]");
+            items.splice(first..first, [Item::User(note)].into_iter().chain(kept));
+        }
+        items
+    }
+
     /// Tokens of what leaves.
     pub fn size_leaving(&self, plan: &Plan) -> usize {
         let cut = plan.cut.min(self.items.len());

@@ -150,12 +150,14 @@ impl Player {
     }
 
     fn compacted(&mut self, plan: Plan) -> Step {
-        let (asking, words) = self.own.summary_request(&plan, &layers(), None);
+        let (asking, words) = self.own.summary_request(&plan, &layers(), None, None);
         let answer = match plan.cut {
             // Nothing leaves: nobody is asked.
             0 => None,
             _ => {
                 message::check(&asking.messages).unwrap();
+                let part = self.own.summary_request(&plan, &layers(), None, Some(40)).0;
+                message::check(&part.messages).unwrap();
                 (self.summary)(&plan)
             }
         };
@@ -646,15 +648,19 @@ fn the_built_in_profiles_have_their_figures_and_a_configuration_changes_them() {
 #[test]
 fn a_profile_of_a_pack_fits_the_model_that_is_called() {
     let none = IndexMap::new();
-    let execute = Profile::named("execute", &none).unwrap();
-    let same = execute.clone().for_model("claude-sonnet-4-5", Some(200_000));
-    assert_eq!(same.settings(Some(200_000)).compact_at, 700_000, "as it was made");
-    let small = execute.clone().for_model("qwen", Some(16_000)).settings(Some(16_000));
-    assert_eq!((small.compact_at, small.keep), (12_800, 5), "0.8 of its window");
-    let unknown = execute.clone().for_model("qwen", None).settings(None);
-    assert_eq!(unknown.compact_at, 160_000, "of a model of which nothing is known");
-    let init = Profile::named("init", &none).unwrap().for_model("large", Some(1_000_000));
-    assert_eq!(init.settings(Some(1_000_000)).compact_at, 150_000, "what fits stays");
+    let compact_at = |name: &str, window: Option<u64>| {
+        let profile = Profile::named_within(name, &none, window).unwrap();
+        profile.settings(window).compact_at
+    };
+    assert_eq!(compact_at("execute", Some(1_000_000)), 700_000, "a model that has the window");
+    assert_eq!(compact_at("execute", Some(200_000)), 140_000, "0.7 of the model's own window");
+    assert_eq!(compact_at("execute", Some(16_000)), 11_200);
+    assert_eq!(compact_at("execute", None), 140_000, "a model of which nothing is known");
+    assert_eq!(compact_at("init", Some(1_000_000)), 150_000, "what fits stays");
+    let own = Profile { context_window: Some(900_000), ..Profile::default() };
+    let own = IndexMap::from([("execute".to_owned(), own)]);
+    let own = Profile::named_within("execute", &own, Some(200_000)).unwrap();
+    assert_eq!(own.context_window, Some(900_000), "what the user sets stays");
     let names = |name: &str| crate::common::pack(name, "en").manifest.agents;
     let profiles: Vec<_> = names("scenario").into_iter().map(|own| own.profile.unwrap()).collect();
     assert_eq!(profiles, ["init", "execute"]);
@@ -726,7 +732,7 @@ fn written_protocols_are_compacted_alike() {
                 Do::Fold(results) => Step::Folded { results },
                 Do::Compact(plan) => {
                     count += 1;
-                    let (_, words) = own.summary_request(&plan, &layers(), None);
+                    let (_, words) = own.summary_request(&plan, &layers(), None, None);
                     let summary = Some(STATE.to_owned());
                     Step::Compacted(Box::new(Compacted {
                         plan,

@@ -226,7 +226,11 @@ fn is_outage(kind: Kind) -> bool {
         Kind::Connection | Kind::Timeout | Kind::RateLimited | Kind::Provider | Kind::Denied => {
             true
         }
-        Kind::ContextTooLong | Kind::Rejected | Kind::Malformed | Kind::NotRecorded => false,
+        Kind::ContextTooLong
+        | Kind::Rejected
+        | Kind::SchemaRefused
+        | Kind::Malformed
+        | Kind::NotRecorded => false,
     }
 }
 
@@ -238,7 +242,7 @@ fn kind_of(kind: Kind) -> &'static str {
         Kind::Provider => "provider",
         Kind::ContextTooLong => "context-too-long",
         Kind::Denied => "denied",
-        Kind::Rejected => "rejected",
+        Kind::Rejected | Kind::SchemaRefused => "rejected",
         Kind::Malformed => "malformed",
         Kind::NotRecorded => "not-recorded",
     }

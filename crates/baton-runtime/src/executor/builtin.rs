@@ -139,6 +139,10 @@ impl Executor for Builtin {
         format!("the agent with {}", self.mind.model)
     }
 
+    fn unpriced(&self) -> Option<&str> {
+        self.mind.unpriced()
+    }
+
     fn client(&self) -> Option<&Client> {
         Some(&self.mind.client)
     }
@@ -190,7 +194,8 @@ impl Executor for Builtin {
 fn tell(hear: Hear<'_>, heard: &Heard<'_>) {
     match heard {
         Heard::Piece(text) => hear(Told::Piece(text)),
-        Heard::Again(why) | Heard::Said(why) => hear(Told::Step(why)),
+        Heard::Notice(why) => hear(Told::Notice(why)),
+        Heard::Said(why) => hear(Told::Step(why)),
         Heard::Calls(call) => hear(Told::Step(&agent::brief(call))),
         Heard::Result(_) => {}
     }

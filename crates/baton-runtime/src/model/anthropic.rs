@@ -7,9 +7,10 @@ use baton_core::message::{
 };
 use serde_json::{Map, Value, json};
 
+use super::schema::Fitted;
 use super::{Delta, Failed, cut_off, field, sendable, text_of};
 
-pub(super) fn encode(request: &Request, stream: bool) -> Value {
+pub(super) fn encode(request: &Request, schema: Option<&Fitted>, stream: bool) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), json!(request.model));
     body.insert("max_tokens".into(), json!(request.max_output));
@@ -17,10 +18,10 @@ pub(super) fn encode(request: &Request, stream: bool) -> Value {
         body.insert("temperature".into(), json!(temperature));
     }
     body.insert("stream".into(), json!(stream));
-    if let Some(format) = &request.format {
+    if let Some(Fitted { schema, .. }) = schema {
         body.insert(
             "output_config".into(),
-            json!({ "format": { "type": "json_schema", "schema": format.schema } }),
+            json!({ "format": { "type": "json_schema", "schema": schema } }),
         );
     }
     if !request.tools.is_empty() {

@@ -4,7 +4,7 @@
 use baton_core::config::ModelConfig;
 use baton_core::fold::Prices;
 use baton_core::id::Tokens;
-use baton_core::message::Usage;
+use baton_core::message::{Usage, Wire};
 
 /// What is known of one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct Known {
     pub context_window: Option<Tokens>,
     pub max_output: Option<Tokens>,
     pub price: Option<Price>,
+    /// A longer window that has to be asked for (`LONG_WINDOW`).
+    pub long_window: Option<Tokens>,
 }
 
 /// Nano-dollars a token: 3,000 is 3 dollars a million.
@@ -55,17 +57,57 @@ struct Row {
     output: u64,
     /// Input, output, cache read, cache write.
     price: [u64; 4],
+    as_of: &'static str,
+    has_long_window: bool,
+}
+
+/// The name of the beta by which Claude Sonnet 4 and 4.5 get a window of a million tokens
+/// (<https://platform.claude.com/docs/en/build-with-claude/context-windows>). Anthropic itself ended
+/// it on 2026-04-30 (<https://platform.claude.com/docs/en/release-notes/overview>): later models have
+/// that window without asking. Other hosts of these models still have the beta.
+pub const LONG_WINDOW: &str = "context-1m-2025-08-07";
+const LONG: u64 = 1_000_000;
+
+/// The model that is called where no other is named, so that a key alone is enough: at each provider
+/// the one that its documentation names for a balance of strength and cost.
+/// <https://platform.claude.com/docs/en/about-claude/models/overview>,
+/// <https://developers.openai.com/api/docs/models>
+pub fn default_model(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Anthropic => "claude-sonnet-5-5",
+        Wire::Responses | Wire::Chat => "gpt-5.6-terra",
+    }
 }
 
 /// The providers' list prices as we knew them on that day (a cache write of five minutes; OpenAI
 /// charges one as input). They change without notice: the configuration overrides them.
 const AS_OF: &str = "2025-11-24";
-const ROWS: [Row; 16] = [
+const NEWER: &str = "2026-11-16";
+const ROWS: [Row; 28] = [
+    newer("claude-fable-5-1", LONG, 128_000, [10_000, 50_000, 1_000, 12_500]),
+    newer("claude-opus-5-5", LONG, 128_000, [4_000, 20_000, 400, 5_000]),
+    newer("claude-opus-5", LONG, 128_000, [5_000, 25_000, 500, 6_250]),
+    newer("claude-opus-4-8", LONG, 128_000, [5_000, 25_000, 500, 6_250]),
+    newer("claude-opus-4-7", LONG, 128_000, [5_000, 25_000, 500, 6_250]),
+    newer("claude-opus-4-6", LONG, 128_000, [5_000, 25_000, 500, 6_250]),
+    newer("claude-sonnet-5-5", LONG, 128_000, [2_000, 10_000, 200, 2_500]),
+    newer("claude-sonnet-5", LONG, 128_000, [2_000, 10_000, 200, 2_500]),
+    newer("claude-sonnet-4-6", LONG, 64_000, [3_000, 15_000, 300, 3_750]),
+    newer("gpt-6-astra", 1_050_000, 128_000, [10_000, 50_000, 1_000, 12_500]),
+    // Prompts of more than 272,000 tokens cost more than this.
+    newer("gpt-5.6-terra", 1_050_000, 128_000, [2_000, 12_000, 200, 2_000]),
+    newer("gpt-5.6-luna", 1_050_000, 128_000, [200, 1_200, 20, 200]),
     row("claude-opus-4-5", 200_000, 64_000, [5_000, 25_000, 500, 6_250]),
     row("claude-opus-4-1", 200_000, 32_000, [15_000, 75_000, 1_500, 18_750]),
-    row("claude-sonnet-4-5", 200_000, 64_000, [3_000, 15_000, 300, 3_750]),
+    Row {
+        has_long_window: true,
+        ..row("claude-sonnet-4-5", 200_000, 64_000, [3_000, 15_000, 300, 3_750])
+    },
     row("claude-opus-4", 200_000, 32_000, [15_000, 75_000, 1_500, 18_750]),
-    row("claude-sonnet-4", 200_000, 64_000, [3_000, 15_000, 300, 3_750]),
+    Row {
+        has_long_window: true,
+        ..row("claude-sonnet-4", 200_000, 64_000, [3_000, 15_000, 300, 3_750])
+    },
     row("claude-haiku-4-5", 200_000, 64_000, [1_000, 5_000, 100, 1_250]),
     row("claude-3-5-haiku", 200_000, 8_192, [800, 4_000, 80, 1_000]),
     row("gpt-5", 400_000, 128_000, [1_250, 10_000, 125, 1_250]),
@@ -80,11 +122,15 @@ const ROWS: [Row; 16] = [
 ];
 
 const fn row(prefix: &'static str, window: u64, output: u64, price: [u64; 4]) -> Row {
-    Row { prefix, window, output, price }
+    Row { prefix, window, output, price, as_of: AS_OF, has_long_window: false }
 }
 
-/// What is known of a model, the user's own figures first.
-pub fn known(model: &str, own: Option<&ModelConfig>) -> Known {
+const fn newer(prefix: &'static str, window: u64, output: u64, price: [u64; 4]) -> Row {
+    Row { as_of: NEWER, ..row(prefix, window, output, price) }
+}
+
+/// The row of a model.
+fn row_of(model: &str) -> Option<&'static Row> {
     // Gateways put the provider before the name: `anthropic/claude-…`.
     let name = model.rsplit('/').next().unwrap_or(model);
     // `claude-sonnet-4.5` is how some of them write `claude-sonnet-4-5`.
@@ -102,10 +148,20 @@ pub fn known(model: &str, own: Option<&ModelConfig>) -> Known {
             rest.is_empty() || rest == "-latest" || rest.starts_with(['@', ':']) || is_date(rest)
         })
     };
-    let row = ROWS.iter().filter(fits).max_by_key(|row| row.prefix.len());
+    ROWS.iter().filter(fits).max_by_key(|row| row.prefix.len())
+}
+
+/// The name of the beta that a model needs for a window of this size.
+pub fn header_for(model: &str, window: u64) -> Option<&'static str> {
+    row_of(model).filter(|row| row.has_long_window && window > row.window).map(|_| LONG_WINDOW)
+}
+
+/// What is known of a model, the user's own figures first.
+pub fn known(model: &str, own: Option<&ModelConfig>) -> Known {
+    let row = row_of(model);
     let listed = row.map(|row| {
         let [input, output, cache_read, cache_write] = row.price;
-        Price { input, output, cache_read, cache_write, as_of: AS_OF }
+        Price { input, output, cache_read, cache_write, as_of: row.as_of }
     });
     let own_price = own.and_then(|own| {
         let (input, output) = (nano(own.input?), nano(own.output?));
@@ -120,6 +176,7 @@ pub fn known(model: &str, own: Option<&ModelConfig>) -> Known {
             .map(Tokens),
         max_output: own.and_then(|own| own.max_output).or(row.map(|row| row.output)).map(Tokens),
         price: own_price.or(listed),
+        long_window: row.filter(|row| row.has_long_window).map(|_| Tokens(LONG)),
     }
 }
 
@@ -190,7 +247,7 @@ mod tests {
             "gpt-5-pro",
             "gpt-4.1-nano",
             "o3-mini",
-            "claude-opus-4-6",
+            "claude-opus-4-9",
             "o3x",
             "",
             "qwen2.5-coder",
@@ -198,9 +255,28 @@ mod tests {
         ] {
             assert_eq!(
                 known(unknown, None),
-                Known { context_window: None, max_output: None, price: None },
+                Known { context_window: None, max_output: None, price: None, long_window: None },
                 "{unknown}"
             );
+        }
+    }
+
+    #[test]
+    fn the_long_window_is_asked_for_where_a_model_has_it_by_a_header_alone() {
+        assert_eq!(header_for("claude-sonnet-4-5-20250929", 1_000_000), Some(LONG_WINDOW));
+        assert_eq!(header_for("claude-sonnet-4-5", 200_000), None, "its own window needs none");
+        for other in ["claude-opus-4-5", "claude-haiku-4-5", "claude-sonnet-5-5", "gpt-5", "x"] {
+            assert_eq!(header_for(other, 1_000_000), None, "{other}");
+            assert_eq!(known(other, None).long_window, None, "{other}");
+        }
+        assert_eq!(known("claude-sonnet-4-6", None).context_window, Some(Tokens(1_000_000)));
+    }
+
+    #[test]
+    fn every_default_model_has_a_price_and_a_window() {
+        for wire in Wire::ALL {
+            let known = known(default_model(wire), None);
+            assert!(known.price.is_some() && known.context_window.is_some(), "{wire:?}");
         }
     }
 

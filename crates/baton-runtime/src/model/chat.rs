@@ -8,10 +8,16 @@ use baton_core::message::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Delta, Failed, arguments_of, cache_key, cut_off, field, is_strict, text_of};
+use super::schema::Fitted;
+use super::{Delta, Failed, arguments_of, cache_key, cut_off, field, text_of};
 
 /// `is_openai`: the provider itself, whose newer models want another name for the limit.
-pub(super) fn encode(request: &Request, stream: bool, is_openai: bool) -> Value {
+pub(super) fn encode(
+    request: &Request,
+    schema: Option<&Fitted>,
+    stream: bool,
+    is_openai: bool,
+) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), json!(request.model));
     let limit = if is_openai { "max_completion_tokens" } else { "max_tokens" };
@@ -26,8 +32,8 @@ pub(super) fn encode(request: &Request, stream: bool, is_openai: bool) -> Value 
     if is_openai {
         body.insert("prompt_cache_key".into(), json!(cache_key(request)));
     }
-    if let Some(format) = &request.format {
-        let schema = json!({ "name": format.name, "schema": format.schema, "strict": is_strict(&format.schema) });
+    if let (Some(format), Some(Fitted { schema, strict, .. })) = (&request.format, schema) {
+        let schema = json!({ "name": format.name, "schema": schema, "strict": strict });
         body.insert(
             "response_format".into(),
             json!({ "type": "json_schema", "json_schema": schema }),

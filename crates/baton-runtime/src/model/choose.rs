@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use baton_core::config::Config;
+use baton_core::config::{Config, ProviderConfig};
 use baton_core::message::Wire;
 use baton_core::problem::{Problem, list};
 
-use super::{Endpoint, Secret};
+use super::{Endpoint, Secret, catalogue};
 use crate::load::Environment;
 use crate::sandbox;
 
@@ -23,14 +23,35 @@ pub struct Asked {
 #[derive(Debug, Clone)]
 pub struct Choice {
     pub endpoint: Endpoint,
-    /// Unknown when nobody said it; a call needs one.
+    /// The model that was named, by a flag or a variable.
     pub model: Option<String>,
+    /// The provider's default: the configuration's, else the one in the list.
+    pub default_model: Option<String>,
     /// For the person: what decided.
     pub because: String,
     /// For the person: where the key is from.
     pub key_from: Option<String>,
     /// Every key that the environment holds: none may be recorded.
     pub secrets: Vec<Secret>,
+}
+
+impl Choice {
+    /// The model that is called: the one that was named, the profile's own, the provider's default.
+    pub fn model_or(&self, profiles: Option<String>) -> Option<String> {
+        self.model.clone().or(profiles).or_else(|| self.default_model.clone())
+    }
+
+    /// The problem of a call to the provider itself without a key. A server of one's own may need
+    /// none.
+    pub fn missing_key(&self) -> Option<Problem> {
+        if self.endpoint.key.is_some() || !self.endpoint.is_providers_own() {
+            return None;
+        }
+        let (key, _) = variables(self.endpoint.wire);
+        let name = self.endpoint.wire.name();
+        let problem = Problem::new("key-missing", format!("no key for {name}"));
+        Some(problem.expected(format!("{key}, or `provider.api_key_command` in your baton.toml")))
+    }
 }
 
 /// What else could be called: the providers whose own variables are set, beside the chosen one.
@@ -59,12 +80,48 @@ pub fn key_variable(wire: Wire) -> &'static str {
     variables(wire).0
 }
 
-/// `Ok(None)`: nothing says where models are.
+/// The place where calls will go, before anything is known of a key.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub wire: Wire,
+    pub base_url: Option<String>,
+    /// For the person: what decided.
+    pub because: String,
+    pub model: Option<String>,
+    pub default_model: Option<String>,
+    /// For the person: where the key would be from.
+    pub key_from: Option<String>,
+}
+
+/// `Ok(None)`: no provider is configured.
 pub fn choose(
     asked: &Asked,
     config: &Config,
     environment: &Environment,
 ) -> Result<Option<Choice>, Problem> {
+    let Some(target) = target(asked, config, environment)? else { return Ok(None) };
+    let Target { wire, base_url, because, model, default_model, key_from } = target;
+    let (key, _) = variables(wire);
+    let secret = match (own(config, wire).and_then(|own| own.api_key_command.as_deref()), key) {
+        (Some(command), _) => Some(key_of(command)?),
+        (None, key) => environment.get(key).map(|secret| Secret::new(secret.trim())),
+    };
+    let endpoint = Endpoint::new(wire, base_url.as_deref(), secret);
+    let secrets = environment.secrets().map(Secret::new).collect();
+    Ok(Some(Choice { endpoint, model, default_model, because, key_from, secrets }))
+}
+
+/// The configuration of a provider, which is not meant for another one.
+fn own(config: &Config, wire: Wire) -> Option<&ProviderConfig> {
+    Some(&config.provider).filter(|own| own.name.is_none_or(|name| name == wire))
+}
+
+/// Finds where calls would go, without running a command.
+pub fn target(
+    asked: &Asked,
+    config: &Config,
+    environment: &Environment,
+) -> Result<Option<Target>, Problem> {
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     let (wire, because) = if let Some(name) = &asked.provider {
         (wire(name)?, "--provider".to_owned())
@@ -90,49 +147,46 @@ pub fn choose(
         }
     };
     let (key, url) = variables(wire);
-    // What the configuration says of one provider is not meant for another.
-    let own = Some(&config.provider).filter(|own| own.name.is_none_or(|name| name == wire));
+    let own = own(config, wire);
     let base_url = asked
         .base_url
         .clone()
         .or_else(|| variable("BATON_BASE_URL"))
         .or_else(|| own.and_then(|own| own.base_url.clone()))
         .or_else(|| variable(url));
-    if let Some(url) = base_url
-        .as_deref()
-        .filter(|url| !url.starts_with("http://") && !url.starts_with("https://"))
-    {
+    checked(base_url.as_deref())?;
+    // The configuration's own key goes to the configuration's own address.
+    let key_from = match own.and_then(|own| own.api_key_command.as_deref()) {
+        Some(_) => Some("api_key_command".to_owned()),
+        None => environment.is_set(key).then(|| key.to_owned()),
+    };
+    // The models of another server are not known.
+    let is_own = Endpoint::new(wire, base_url.as_deref(), None).is_providers_own();
+    let listed = || is_own.then(|| catalogue::default_model(wire).to_owned());
+    Ok(Some(Target {
+        wire,
+        base_url,
+        because,
+        model: asked.model.clone().or_else(|| variable("BATON_MODEL")),
+        default_model: own.and_then(|own| own.model.clone()).or_else(listed),
+        key_from,
+    }))
+}
+
+fn checked(base_url: Option<&str>) -> Result<(), Problem> {
+    let Some(url) = base_url else { return Ok(()) };
+    if !url.starts_with("http://") && !url.starts_with("https://") {
         let message = format!("the base URL `{}` is not one", baton_core::text::shown(url, 80));
         return Err(Problem::new("base-url", message).expected("`http://…` or `https://…`"));
     }
-    let authority = base_url
-        .as_deref()
-        .and_then(|url| url.split_once("://"))
-        .map(|(_, rest)| rest.split('/').next());
-    if authority.flatten().is_some_and(|authority| authority.contains('@')) {
+    let authority = url.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+    if authority.is_some_and(|authority| authority.contains('@')) {
         let problem = Problem::new("base-url", "the base URL holds a user name or a password");
         return Err(
             problem.expected("an address alone; keys come from the environment or a command")
         );
     }
-    let model = asked.model.clone().or_else(|| variable("BATON_MODEL"));
-    let model = model.or_else(|| own.and_then(|own| own.model.clone()));
-    // The configuration's own key goes to the configuration's own address.
-    let (secret, key_from) =
-        match (own.and_then(|own| own.api_key_command.as_deref()), variable(key)) {
-            (Some(command), _) => (Some(key_of(command)?), Some("api_key_command".to_owned())),
-            (None, Some(secret)) => (Some(Secret::new(secret.trim())), Some(key.to_owned())),
-            (None, None) => (None, None),
-        };
-    let endpoint = Endpoint::new(wire, base_url.as_deref(), secret);
-    let secrets = environment.secrets().map(Secret::new).collect();
-    Ok(Some(Choice { endpoint, model, because, key_from, secrets }))
-}
-
-/// The model that would be asked, without looking for its key.
-pub fn model_name(asked: &Asked, config: &Config, environment: &Environment) -> Option<String> {
-    let variable = environment.get("BATON_MODEL").map(str::to_owned);
-    asked.model.clone().or(variable).or_else(|| config.provider.model.clone())
+    Ok(())
 }
 
 /// A password store may ask its owner something; it has half a minute.
@@ -163,8 +217,8 @@ fn wire(name: &str) -> Result<Wire, Problem> {
 pub fn ways() -> String {
     let names = Wire::ALL.map(Wire::name);
     format!(
-        "say `--provider` (one of {}) with `--base-url` and `--model`, or set BATON_PROVIDER, BATON_BASE_URL, BATON_MODEL, \
-         or ANTHROPIC_API_KEY or OPENAI_API_KEY, or write [provider] into your own baton.toml",
+        "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a server with `--provider` (one of {}), `--base-url` and `--model` \
+         (or BATON_PROVIDER, BATON_BASE_URL, BATON_MODEL), or write [provider] into your own baton.toml",
         list(&names)
     )
 }
@@ -183,12 +237,30 @@ mod tests {
                 "{} {} {} key {} by {}",
                 choice.endpoint.wire.name(),
                 choice.endpoint.base_url,
-                choice.model.as_deref().unwrap_or("-"),
+                choice.model_or(None).as_deref().unwrap_or("-"),
                 choice.key_from.as_deref().unwrap_or("none"),
                 choice.because,
             ),
             Err(problem) => problem.to_string(),
         }
+    }
+
+    #[test]
+    fn a_missing_key_is_known_before_a_call_and_only_matters_to_the_provider_itself() {
+        let missing = |base_url: Option<&str>, variables: &[(&str, &str)]| {
+            let asked = Asked {
+                provider: Some("anthropic".to_owned()),
+                base_url: base_url.map(str::to_owned),
+                model: None,
+            };
+            let choice = choose(&asked, &Config::default(), &Environment::of(variables));
+            choice.unwrap().unwrap().missing_key().is_some()
+        };
+        assert!(missing(None, &[]));
+        assert!(missing(Some("https://api.anthropic.com/"), &[("OPENAI_API_KEY", "k")]));
+        assert!(!missing(None, &[("ANTHROPIC_API_KEY", "k")]));
+        assert!(!missing(Some("http://127.0.0.1:1"), &[]));
+        assert!(!missing(Some("https://gateway.example.org"), &[]));
     }
 
     #[test]
@@ -240,15 +312,15 @@ mod tests {
         .into();
         insta::assert_snapshot!(all.join("\n"), @"
         nothing
-        openai-responses https://api.openai.com/v1 - key OPENAI_API_KEY by OPENAI_API_KEY
-        anthropic https://api.anthropic.com - key ANTHROPIC_API_KEY by ANTHROPIC_API_KEY
+        openai-responses https://api.openai.com/v1 gpt-5.6-terra key OPENAI_API_KEY by OPENAI_API_KEY
+        anthropic https://api.anthropic.com claude-sonnet-5-5 key ANTHROPIC_API_KEY by ANTHROPIC_API_KEY
         anthropic http://127.0.0.1:9 - key none by ANTHROPIC_BASE_URL
         openai-chat http://127.0.0.1:1 q key none by the user's configuration
         openai-responses https://api.openai.com/v1 e key OPENAI_API_KEY by BATON_PROVIDER
         anthropic https://api.anthropic.com m key none by --provider
         openai-chat http://127.0.0.1:8080 - key none by a base URL without a provider
         openai-chat http://127.0.0.1:8080 - key OPENAI_API_KEY by a base URL without a provider
-        anthropic https://api.anthropic.com - key api_key_command by the user's configuration
+        anthropic https://api.anthropic.com claude-sonnet-5-5 key api_key_command by the user's configuration
         api_key_command did not print a key; expected the key alone
         api_key_command gave no key: it failed, exit status: 1
         the provider `antropic` is not known; expected one of `anthropic`, `openai-responses`, `openai-chat`; did you mean `anthropic`?

@@ -1,6 +1,7 @@
 //! The one HTTP function. It knows nothing of models: bytes out, status and bytes in, bounded in
 //! time and size.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -133,13 +134,32 @@ async fn within<T>(
                 (false, true) => Kind::Timeout,
                 (false, false) => Kind::Connection,
             };
-            Err(Failed { kind, message: chain(&error) })
+            Err(Failed { kind, message: cause(&error) })
         }
         Err(_) => {
             let message = format!("nothing was heard for {} s", idle.as_secs_f64());
             Err(Failed { kind: Kind::Timeout, message })
         }
     }
+}
+
+/// A cause that the user can act on: the usual ones in a few words, others with all that is known.
+fn cause(error: &reqwest::Error) -> String {
+    let mut inner = std::error::Error::source(error);
+    while let Some(own) = inner {
+        if own.to_string().contains("dns error") {
+            let host = error.url().and_then(|url| url.host_str()).unwrap_or("the host");
+            return format!("cannot resolve {host} (no network?)");
+        }
+        let kind = own.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        match kind {
+            Some(ErrorKind::ConnectionRefused) => return "connection refused".to_owned(),
+            Some(ErrorKind::ConnectionReset) => return "connection reset".to_owned(),
+            Some(ErrorKind::NetworkUnreachable) => return "no network".to_owned(),
+            _ => inner = own.source(),
+        }
+    }
+    chain(error)
 }
 
 /// An error with its causes; the URL may hold what does not belong into a log.

@@ -7,9 +7,10 @@ use baton_core::message::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Delta, Failed, arguments_of, cache_key, cut_off, field, is_strict, sendable, text_of};
+use super::schema::Fitted;
+use super::{Delta, Failed, arguments_of, cache_key, cut_off, field, sendable, text_of};
 
-pub(super) fn encode(request: &Request, stream: bool) -> Value {
+pub(super) fn encode(request: &Request, schema: Option<&Fitted>, stream: bool) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), json!(request.model));
     body.insert("max_output_tokens".into(), json!(request.max_output));
@@ -23,8 +24,8 @@ pub(super) fn encode(request: &Request, stream: bool) -> Value {
         body.insert("include".into(), json!(["reasoning.encrypted_content"]));
     }
     body.insert("prompt_cache_key".into(), json!(cache_key(request)));
-    if let Some(format) = &request.format {
-        let format = json!({ "type": "json_schema", "name": format.name, "schema": format.schema, "strict": is_strict(&format.schema) });
+    if let (Some(format), Some(Fitted { schema, strict, .. })) = (&request.format, schema) {
+        let format = json!({ "type": "json_schema", "name": format.name, "schema": schema, "strict": strict });
         body.insert("text".into(), json!({ "format": format }));
     }
     if !request.tools.is_empty() {
@@ -49,7 +50,8 @@ fn thinks(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let numbered =
         name.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    numbered || (name.starts_with("gpt-5") && !name.contains("chat"))
+    let version = name.strip_prefix("gpt-").and_then(|rest| rest.chars().next()?.to_digit(10));
+    numbered || (version.is_some_and(|version| version >= 5) && !name.contains("chat"))
 }
 
 fn encode_message(message: &Message) -> Vec<Value> {

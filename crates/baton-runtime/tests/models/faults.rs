@@ -203,7 +203,7 @@ async fn a_fault_that_passes_is_tried_again() {
         let waits: Vec<Duration> = heard
             .iter()
             .filter_map(|delta| match delta {
-                Delta::Again { wait, .. } => Some(*wait),
+                Delta::Again(again) => Some(again.wait),
                 _ => None,
             })
             .collect();
