@@ -824,7 +824,7 @@ impl State {
         self.add(&ended.spent);
         self.approvals.is_seen = false;
         let is_main = matches!(from, Phase::Decide { .. });
-        self.totals.main_calls += u32::from(is_main);
+        self.totals.main_calls += u32::from(is_main && is_new);
         if rules.writes(&ended.stage.name) {
             self.wrote.insert(ended.stage.name.clone(), seq);
         }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use baton_core::config::{AgentConfig, Config};
 use baton_core::decision::Question;
 use baton_core::event::{Asker, Limits, RunSetup, Stop};
-use baton_core::id::{AgentName, FINISH_CHECK, MAIN, Tokens};
+use baton_core::id::{AgentName, FINISH, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::Wire;
+use baton_core::policy;
 use baton_core::profile::Profile;
 use baton_core::turn::Room;
 use baton_core::view;
@@ -520,14 +521,7 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
             files.sort_unstable();
             files.dedup();
             let files = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
-            let gates: Vec<&str> = state
-                .current
-                .gates
-                .iter()
-                .filter(|gate| gate.passed)
-                .map(|gate| gate.command.as_str())
-                .collect();
-            let gates = if gates.is_empty() { "none are set".to_owned() } else { gates.join(", ") };
+            let gates = passed_gates(state, board);
             (0, format!("finished\nfiles changed: {files}\ngates passed: {gates}\n{figures}\n"))
         }
         End::Waiting => {
@@ -559,6 +553,24 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
     );
     reply.code = code;
     reply
+}
+
+/// The gates that confirmed the result: those of FINISH, and those of each agent's newest pass.
+fn passed_gates(state: &State, board: &Board) -> String {
+    let gates = &board.pack.policy.gates;
+    let has_passed = |gate: &&policy::Gate| match gate.on.as_str() {
+        FINISH => state.current.gates.iter().any(|own| own.passed && own.command == gate.run),
+        agent => state
+            .newest
+            .get(agent)
+            .is_some_and(|(seq, facts)| *seq > 0 && facts.outcome == Some(policy::Outcome::Pass)),
+    };
+    let passed: Vec<&str> = gates.iter().filter(has_passed).map(|gate| gate.run.as_str()).collect();
+    match (gates.is_empty(), passed.is_empty()) {
+        (true, _) => "none are set".to_owned(),
+        (false, true) => "none".to_owned(),
+        (false, false) => passed.join(", "),
+    }
 }
 
 pub(super) fn failed(error: drive::Error) -> Failure {
