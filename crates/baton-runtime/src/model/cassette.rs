@@ -143,7 +143,7 @@ impl Tape {
                 Line::About(about) => recorded.about = Some(about),
                 Line::Ran(ran) => recorded.ran.push(Some(ran)),
                 Line::Call(call) => {
-                    recorded.calls.push(Recording { form: None, call: Some(*call) })
+                    recorded.calls.push(Recording { form: None, call: Some(*call) });
                 }
             }
         }
