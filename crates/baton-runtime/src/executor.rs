@@ -415,7 +415,7 @@ impl Executors {
         }
     }
 
-    /// What a gate printed, as the run's cassette has it.
+    /// The output of a gate, as the run's cassette has it.
     pub fn gate_output(
         &self,
         command: &str,
