@@ -1,4 +1,4 @@
-//! What a run remembers: the provider, the models and the executors that it began with. By the real
+//! A run remembers the provider, the models and the executors that it began with. By the real
 //! binary against scripted models over real HTTP.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
@@ -118,7 +118,7 @@ fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
     // One's own is remembered.
     let printed = resume(&["resume"], 4);
     assert!(!printed.contains("this run began with"), "{printed}");
-    // A journal that came with a project has nobody's word.
+    // A journal that came with a project was not chosen by this user.
     fs::remove_file(place.path("home/.local/share/baton/setups.json")).unwrap();
     let printed = resume(&["resume"], 2);
     assert!(printed.contains("names the server http://models.invalid/v1"), "{printed}");
@@ -126,4 +126,12 @@ fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
     let change = "this run began with no sandbox; continuing with the sandbox";
     assert!(printed.contains(change), "{printed}");
     resume(&["resume"], 4);
+    said(&place.plain(&["stop", "--abandon"]).output().unwrap(), &["stop"], 0);
+    // A provider's own server needs no word, a sandbox that is off does.
+    let args = [&PARKED[..], &["--provider", "openai-responses", "--model", "m", "--no-sandbox"]];
+    let args = args.concat();
+    said(&place.plain(&args).output().unwrap(), &args, 4);
+    fs::remove_file(place.path("home/.local/share/baton/setups.json")).unwrap();
+    let printed = resume(&["resume"], 4);
+    assert!(printed.contains(change), "{printed}");
 }

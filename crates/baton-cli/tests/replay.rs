@@ -182,3 +182,19 @@ fn a_replay_that_differs_shows_the_message_and_the_line() {
     assert!(said.contains("(tool), content, line 1:"), "{said}");
     assert!(said.contains("// new"), "{said}");
 }
+
+#[test]
+fn a_recorded_task_of_the_agent_replays_without_model_or_flags() {
+    let place = Place::new();
+    let model = Model::answering(|number, _| match number {
+        0 => call("Bash", json!({ "command": VOLATILE })),
+        _ => text("done"),
+    });
+    let cassette = place.path("exec.jsonl").to_str().unwrap().to_owned();
+    let flags = ["--provider", "openai-chat", "--base-url", &model.url, "--model", "scripted"];
+    let task = ["exec", "-p", "Look."];
+    place.expect("first", &[&task[..], &flags, &["--record", &cassette]].concat(), 0);
+    let said = place.expect("second", &[&task[..], &["--replay", &cassette]].concat(), 0);
+    assert!(said.contains("done\n"), "{said}");
+    assert_eq!(model.requests().len(), 2, "a replay calls no model");
+}

@@ -33,7 +33,7 @@ pub enum Event {
     /// Somebody goes on with a run that had stopped, was parked or had lost its process.
     Resumed {
         limits: Limits,
-        /// Who runs the stages from here on, where that is not as before.
+        /// The executors and models from here on, where they are not as before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         setup: Option<Box<RunSetup>>,
         /// Rules that had changed, and with which the run continues from here on.
@@ -219,7 +219,7 @@ pub struct RunStarted {
     /// What the run works on, where its pack knows scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// Who runs the stages.
+    /// The executors and models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Box<RunSetup>>,
     /// The `## Task Goal` block.

@@ -110,7 +110,7 @@ pub struct State {
     /// Who must be next, and why: code decided it, or the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_next: Option<(AgentName, String)>,
-    /// Who runs the stages; unknown in journals of version 0.1.
+    /// The executors and models; unknown in journals of version 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Box<RunSetup>>,
 }

@@ -599,8 +599,8 @@ impl Agent {
         self.record(Step::Observed(observed))
     }
 
-    /// What commands print differs from run to run: in a replay the recorded result counts, where the
-    /// command ended as it did then.
+    /// The result that counts: in a replay the recorded one of a command, if the command ended as it
+    /// did then. Its output differs from run to run.
     fn settled(&self, call: &ToolCall, envelope: Envelope, hear: Hear<'_>) -> Envelope {
         if !self.mind.client.is_taped() || !["Bash", "Recall"].contains(&call.name.as_str()) {
             return envelope;

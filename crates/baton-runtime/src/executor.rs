@@ -458,7 +458,7 @@ impl Executors {
         self.default.unpriced().or_else(|| self.by_name.values().find_map(|own| own.unpriced()))
     }
 
-    /// What a gate printed, as the run's cassette has it.
+    /// The output of a gate, as the run's cassette has it.
     pub fn gate_output(
         &self,
         command: &str,

@@ -28,12 +28,15 @@ pub(super) fn continued(
             .hint("pass --replay FILE, or --executor builtin to continue with the model itself"));
     }
     let mut now = overlaid(&mut board.config, how, setup);
+    let is_from_journal = how.provider.base_url.is_none();
     if trust::is_own_setup(board, &place.environment, setup) {
         now.no_sandbox |= setup.no_sandbox;
-    } else if let Some(url) = now.provider.base_url.as_ref().filter(|_| flag_less(how)) {
+    } else if let Some(Endpoint { base_url: url, .. }) =
+        endpoint(&now).filter(|own| is_from_journal && !own.is_official() && !own.is_local())
+    {
         let message = format!(
             "the journal of this run names the server {}, but you did not start this run here",
-            baton_core::text::shown(url, 200)
+            baton_core::text::shown(&url, 200)
         );
         return Err(Failure::new(USAGE, message).hint(
             "pass --base-url to call it all the same, or --provider and --model of another",
@@ -45,10 +48,6 @@ pub(super) fn continued(
     Ok(now)
 }
 
-fn flag_less(how: &HowArgs) -> bool {
-    how.provider.base_url.is_none()
-}
-
 fn names_a_model(how: &HowArgs) -> bool {
     let flags = &how.provider;
     flags.provider.is_some() || flags.base_url.is_some() || flags.model.is_some()
@@ -56,6 +55,13 @@ fn names_a_model(how: &HowArgs) -> bool {
 
 fn is_builtin(how: &HowArgs) -> bool {
     how.executor.as_deref().is_none_or(|name| name == Runner::BUILTIN)
+}
+
+/// The server that the flags name.
+fn endpoint(how: &HowArgs) -> Option<Endpoint> {
+    let name = how.provider.provider.as_deref()?;
+    let wire = Wire::ALL.into_iter().find(|wire| wire.name() == name)?;
+    Some(Endpoint::new(wire, how.provider.base_url.as_deref(), None))
 }
 
 /// The name by which an executor is chosen again.
@@ -71,9 +77,7 @@ pub(super) fn overlaid(config: &mut Config, how: &HowArgs, setup: &RunSetup) -> 
     let called = setup.runners().find(|own| own.provider.is_some());
     let wire = called.and_then(|own| own.provider).map(Wire::name);
     let is_same_provider = flags.provider.is_none() || flags.provider.as_deref() == wire;
-    // Flags for a model mean that a model runs the stages, not the program of before.
-    let is_program = setup.default.provider.is_none();
-    let keeps_executors = how.executor.is_none() && !(is_program && names_a_model(how));
+    let keeps_executors = how.executor.is_none();
     let keeps_models = flags.model.is_none() && is_same_provider;
     if keeps_executors {
         now.executor = Some(chosen_as(&setup.default));
@@ -159,11 +163,8 @@ pub(super) fn tape(args: &TapeArgs) -> Result<Option<Tape>, Failure> {
 
 /// A provider that asks for a key must find one.
 fn key_is_there(place: &Place, config: &Config, how: &HowArgs) -> Result<(), Failure> {
-    let name = how.provider.provider.as_deref();
-    let Some(wire) = Wire::ALL.into_iter().find(|wire| Some(wire.name()) == name) else {
-        return Ok(());
-    };
-    let endpoint = Endpoint::new(wire, how.provider.base_url.as_deref(), None);
+    let Some(endpoint) = endpoint(how) else { return Ok(()) };
+    let wire = endpoint.wire;
     let variable = choose::key_variable(wire);
     let own = &config.provider;
     let has_command = own.name.is_none_or(|name| name == wire) && own.api_key_command.is_some();

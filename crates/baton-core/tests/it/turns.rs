@@ -404,7 +404,7 @@ fn a_correction_continues_the_turn_and_rewrites_nothing() {
         apply(&mut own, &[done]);
         assert_eq!(own.next(), Do::End(Ending::Done("wrong".to_owned())), "{protocol:?}");
         let corrected = Step::Corrected { number: 1, text: "The verdict is missing.".to_owned() };
-        apply(&mut own, &[corrected.clone()]);
+        apply(&mut own, std::slice::from_ref(&corrected));
         assert_eq!((own.next(), own.corrected()), (Do::CallModel, 1));
         assert_eq!(own.usage, Usage::default(), "only new calls are counted");
         let after = request(&own).messages;

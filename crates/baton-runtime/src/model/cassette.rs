@@ -1,5 +1,5 @@
 //! Recorded calls: a file of JSON lines, one call each. Replaying needs no network and no key; a
-//! request that was not recorded fails and shows where it differs, never somebody else's answer.
+//! request that was not recorded fails and shows where it differs, never with another call's answer.
 //! Headers are not recorded, and keys are taken out of what is written: no secret enters a cassette.
 //!
 //! Two runs of the same work differ in times, in the project's folder, in temporary folders: these
@@ -58,7 +58,7 @@ struct Title {
     cassette: u32,
 }
 
-/// What was recorded: where, and who ran the stages.
+/// The recorded run: its folder, executors and models.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct About {
@@ -73,12 +73,12 @@ pub struct About {
 #[serde(deny_unknown_fields)]
 struct Ran {
     what: String,
-    /// How it ended, in a word or two.
+    /// Its end, in a word or two.
     how: String,
     result: Value,
 }
 
-/// A line behind the title.
+/// A line after the title.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -163,7 +163,7 @@ impl Tape {
         }
     }
 
-    /// What a played cassette says of itself.
+    /// The recorded run, as a played cassette has it.
     pub fn about(&self) -> Option<About> {
         self.player()?.locked().ok()?.about.clone()
     }
@@ -249,7 +249,7 @@ struct Recorded {
 
 #[derive(Debug)]
 struct Recording {
-    /// Its request as it is compared, once somebody asked for it.
+    /// Its request as it is compared, once it is needed.
     form: Option<Value>,
     /// Until it was played.
     call: Option<Call>,

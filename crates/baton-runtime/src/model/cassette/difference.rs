@@ -1,4 +1,4 @@
-//! Where two requests differ first: the message, the part of it, the line.
+//! The first difference between two requests: the message, the part of it, the line.
 
 use std::fmt::Write;
 

@@ -84,20 +84,20 @@ mod tests {
 
     #[test]
     fn what_two_runs_differ_in_is_masked_and_nothing_else() {
-        let roots = ["/work/a".to_owned(), "/work/a/b".to_owned()];
+        let roots = ["/srv/a".to_owned(), "/srv/a/b".to_owned()];
         for (before, after) in [
             (
                 "## Task Goal (New Task) - 2026-01-31T00:44:55\nx",
                 "## Task Goal (New Task) - <time>\nx",
             ),
-            ("in /work/a/b/src and /work/a/src", "in <project>/src and <project>/src"),
+            ("in /srv/a/b/src and /srv/a/src", "in <project>/src and <project>/src"),
             ("/tmp/.tmpAb3dE9/out 时间", "/tmp/<tmp>/out 时间"),
             (r#"{"mtime":1769820295000000000,"x":1}"#, r#"{"mtime":0,"x":1}"#),
             ("2026-01-31 00:44:55, .tmp, 12:00", "2026-01-31 00:44:55, .tmp, 12:00"),
         ] {
             assert_eq!(text(before, &roots), after);
         }
-        let body = r#"{"prompt_cache_key":"run-0001/DEV","messages":[{"content":"/work/a/x"}]}"#;
+        let body = r#"{"prompt_cache_key":"run-0001/MAIN","messages":[{"content":"/srv/a/x"}]}"#;
         let expected = serde_json::json!({ "prompt_cache_key": "<key>", "messages": [{ "content": "<project>/x" }] });
         assert_eq!(request(body, &roots), expected);
     }
