@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_core::config::Config;
+use baton_core::event::RunSetup;
 use baton_core::turn::{Ending, Limits, Protocol};
 use baton_core::{text, tokens};
 use baton_runtime::agent::{self, Agent, Heard, Setup};
@@ -137,7 +138,8 @@ impl<'a> Talk<'a> {
             .ok_or_else(|| Failure::new(USAGE, "no model is configured").hint(choose::ways()))?;
         let mut mind = mind(&choice, &self.config, &args.tape, "chat")?;
         if let Some(tape) = setup::tape(&args.tape)? {
-            tape.begin(&self.root, None).map_err(|why| Failure::new(INTERNAL, why))?;
+            let setup = RunSetup { default: mind.runner(), ..RunSetup::default() };
+            tape.begin(&self.root, Some(setup)).map_err(|why| Failure::new(INTERNAL, why))?;
         }
         let steps = mind.steps;
         mind.protocol = match args.protocol {

@@ -139,13 +139,14 @@ pub(super) fn replayed(config: &mut Config, how: &HowArgs) -> Result<HowArgs, Fa
 /// The same for a command that calls one model.
 pub(super) fn provider(tape: &TapeArgs, flags: &ProviderArgs) -> Result<ProviderArgs, Failure> {
     let mut now = flags.clone();
-    let first = match &tape.replay {
-        Some(_) => self::tape(tape)?.and_then(|tape| tape.first_model()),
+    let runner = match &tape.replay {
+        Some(_) => self::tape(tape)?.and_then(|tape| tape.runner()),
         None => None,
     };
-    let Some((wire, model)) = first.filter(|_| flags.provider.is_none()) else { return Ok(now) };
-    now.provider = Some(wire.name().to_owned());
-    now.model = now.model.or(model);
+    let Some(runner) = runner.filter(|_| flags.provider.is_none()) else { return Ok(now) };
+    now.provider = runner.provider.map(|wire| wire.name().to_owned());
+    now.base_url = now.base_url.or(runner.base_url);
+    now.model = now.model.or(runner.model);
     Ok(now)
 }
 

@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use baton_core::event::RunSetup;
+use baton_core::event::{RunSetup, Runner};
 use baton_core::message::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -168,13 +168,25 @@ impl Tape {
         self.player()?.locked().ok()?.about.clone()
     }
 
-    /// The wire and the model of the first call of a played cassette.
-    pub fn first_model(&self) -> Option<(Wire, Option<String>)> {
+    /// The model of a played cassette, and where it was called: as recorded, or as its first call
+    /// shows it.
+    pub fn runner(&self) -> Option<Runner> {
         let recorded = self.player()?.locked().ok()?;
+        let setup = recorded.about.as_ref().and_then(|about| about.setup.as_ref());
+        if let Some(runner) = setup.and_then(|own| own.runners().find(|own| own.provider.is_some()))
+        {
+            return Some(runner.clone());
+        }
         let call = recorded.calls.first()?.call.as_ref()?;
-        let request: Option<Value> = serde_json::from_str(&call.request).ok();
-        let model = request.and_then(|request| Some(request["model"].as_str()?.to_owned()));
-        Some((call.wire, model))
+        let request: Value = serde_json::from_str(&call.request).unwrap_or_default();
+        // Only the provider itself is asked in this form.
+        let is_local = call.wire == Wire::Chat && request["max_completion_tokens"].is_null();
+        Some(Runner {
+            executor: Runner::BUILTIN.to_owned(),
+            provider: Some(call.wire),
+            base_url: is_local.then(|| "http://localhost".to_owned()),
+            model: request["model"].as_str().map(str::to_owned),
+        })
     }
 
     /// The result of a command that was run: recorded as it is; in a replay, the recorded one, if

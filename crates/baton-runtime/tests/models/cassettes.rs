@@ -162,7 +162,7 @@ async fn an_older_cassette_is_played() {
     assert!(text.starts_with("{\"cassette\":3}\n"), "{text}");
     std::fs::write(&path, text.replace("{\"cassette\":3}", "{\"cassette\":2}")).unwrap();
     let tape = Tape::play(&path).unwrap();
-    assert_eq!(tape.first_model().unwrap().0, Wire::Chat);
+    assert_eq!(tape.runner().unwrap().provider, Some(Wire::Chat));
     let playing = client(Wire::Chat, "http://127.0.0.1:1", limits()).with_tape(tape);
     assert_eq!(call(&playing, &request(), Mode::Stream).await.0.unwrap(), answer);
 }

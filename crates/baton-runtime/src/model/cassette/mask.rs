@@ -97,7 +97,7 @@ mod tests {
         ] {
             assert_eq!(text(before, &roots), after);
         }
-        let body = r#"{"prompt_cache_key":"run-0001/MAIN","messages":[{"content":"/srv/a/x"}]}"#;
+        let body = r#"{"prompt_cache_key":"run-0001/ONE","messages":[{"content":"/srv/a/x"}]}"#;
         let expected = serde_json::json!({ "prompt_cache_key": "<key>", "messages": [{ "content": "<project>/x" }] });
         assert_eq!(request(body, &roots), expected);
     }
