@@ -52,7 +52,7 @@ Examples:
   baton run \"…\" --executor codex         every stage by an agent program
   baton run \"…\" --record calls.jsonl      keep every model call, for replaying
 
-Ctrl-C once finishes the step's record and parks, twice leaves now; `baton resume` goes on either way.")]
+Ctrl-C once stops after the current stage, twice stops now; `baton resume` continues either way.")]
     Run(RunArgs),
     /// Continue the last run
     Resume(ResumeArgs),

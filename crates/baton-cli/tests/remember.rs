@@ -135,3 +135,17 @@ fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
     let printed = resume(&["resume"], 4);
     assert!(printed.contains(change), "{printed}");
 }
+
+#[test]
+fn a_name_that_only_looks_local_is_another_machine() {
+    for url in ["http://localhost.models.invalid/v1", "http://127.models.invalid/v1"] {
+        let place = Place::new(vec![]);
+        let flags = ["--provider", "openai-chat", "--base-url", url, "--model", "m"];
+        let args = [&PARKED[..], &flags].concat();
+        said(&place.plain(&args).output().unwrap(), &args, 4);
+        fs::remove_file(place.path("home/.local/share/baton/setups.json")).unwrap();
+        let args = ["resume"];
+        let printed = said(&place.plain(&args).output().unwrap(), &args, 2);
+        assert!(printed.contains(&format!("names the server {url}")), "{printed}");
+    }
+}

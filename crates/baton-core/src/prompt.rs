@@ -120,6 +120,8 @@ pub struct Prompt {
 /// A refused answer and the message that asks for a corrected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correction {
+    /// The number of refusals of the stage up to this one.
+    pub number: u32,
     /// Empty where there was no answer to refuse.
     pub answer: String,
     pub message: String,
@@ -127,16 +129,21 @@ pub struct Correction {
 
 impl Correction {
     /// `order`: what the policy says to an agent whose answer was refused.
-    pub fn new(answer: &str, order: &str, problem: &str) -> Correction {
+    pub fn new(number: u32, answer: &str, order: &str, problem: &str) -> Correction {
         let message = Section::correction(order, problem).text().trim_end().to_owned();
-        Correction { answer: answer.to_owned(), message }
+        Correction { number, answer: answer.to_owned(), message }
     }
 
-    /// For a program that does not remember what it answered: answer and message together.
-    pub fn in_one_prompt(&self) -> String {
-        let answer = Section::refused_answer(&self.answer);
-        let answer = if self.answer.is_empty() { "" } else { answer.text() };
-        format!("{answer}{}\n", self.message)
+    /// The refused answer, for whoever does not remember it.
+    pub fn refused_answer(&self) -> String {
+        match self.answer.is_empty() {
+            true => String::new(),
+            false => Section::refused_answer(&self.answer).text().to_owned(),
+        }
+    }
+
+    pub fn tokens(&self) -> Tokens {
+        Tokens(crate::tokens::count(&self.answer).0 + crate::tokens::count(&self.message).0)
     }
 }
 

@@ -333,6 +333,7 @@ impl RunState {
             (Phase::Waiting { .. }, _) => RunState::Waiting,
             _ if worker.is_alive => RunState::Running,
             _ if state.stopped.is_some() => RunState::Stopped,
+            (Phase::Running { .. }, _) => RunState::Interrupted,
             _ if worker.has_left => RunState::Parked,
             _ => RunState::Interrupted,
         }

@@ -232,7 +232,7 @@ impl Job {
 }
 
 /// An answer that was refused, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedAnswer {
     /// Empty where the stage was refused for what it did, whatever it answered.
     pub answer: String,
@@ -755,7 +755,7 @@ impl State {
                 Phase::JudgeDecision { check, tries, mut refused, answer },
                 Event::DecisionRefused { problem },
             ) => {
-                refused.push(RefusedAnswer::new(&answer, problem, "the journal"));
+                add_refused(&mut refused, RefusedAnswer::new(&answer, problem, "the journal"));
                 Some(self.corrected(
                     tries,
                     rules.config.decision.retries,
@@ -773,7 +773,7 @@ impl State {
             (Phase::JudgeReport { mut job, report }, Event::ReportRefused { problem }) => {
                 let tries = job.tries;
                 let path = format!("reports/archive/{}", self.archive_name(&job).file());
-                job.refused.push(RefusedAnswer::new(&report, problem, &path));
+                add_refused(&mut job.refused, RefusedAnswer::new(&report, problem, &path));
                 (job.tries, job.filed) = (tries + 1, job.filed + 1);
                 Some(self.corrected(
                     tries,
@@ -1172,15 +1172,25 @@ fn refused_of(phase: &Phase) -> &[RefusedAnswer] {
     }
 }
 
+/// One more refusal. Only the last ones are shown again; of those before only their number counts.
+fn add_refused(all: &mut Vec<RefusedAnswer>, new: RefusedAnswer) {
+    const SHOWN: usize = 4;
+    all.push(new);
+    let older = all.len().saturating_sub(SHOWN);
+    for refused in &mut all[..older] {
+        *refused = RefusedAnswer::default();
+    }
+}
+
 /// The same, and whoever is asked next is shown this problem.
 fn told(phase: Phase, new: RefusedAnswer) -> Phase {
     match phase {
         Phase::Decide { check, tries, mut refused } => {
-            refused.push(new);
+            add_refused(&mut refused, new);
             Phase::Decide { check, tries, refused }
         }
         Phase::Work { mut job } => {
-            job.refused.push(new);
+            add_refused(&mut job.refused, new);
             Phase::Work { job }
         }
         other => other,

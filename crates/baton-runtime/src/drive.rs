@@ -643,9 +643,10 @@ impl<'a> Drive<'a> {
         let agents = &self.around.board.pack.manifest.agents;
         let writes = agents.iter().any(|agent| agent.name == stage.name && agent.writes);
         let order = &self.around.board.pack.policy.context.orders.correction;
-        let corrections = refused
-            .iter()
-            .map(|refused| Correction::new(&refused.answer, order, &refused.problem))
+        let corrections = (1..)
+            .zip(refused)
+            .filter(|(_, refused)| !refused.problem.is_empty())
+            .map(|(number, own)| Correction::new(number, &own.answer, order, &own.problem))
             .collect();
         Act { stage, attempt, limit_seconds, writes, corrections, before: None }
     }
@@ -668,7 +669,8 @@ impl<'a> Drive<'a> {
                 return self.commit(Event::Stopped { why });
             }
         };
-        if let Some(why) = self.state.would_exceed(prompt.tokens().0) {
+        let more: u64 = act.corrections.iter().map(|own| own.tokens().0).sum();
+        if let Some(why) = self.state.would_exceed(prompt.tokens().0 + more) {
             return self.commit(Event::Stopped { why });
         }
         let can_write = act.writes || self.around.executors.of(&act.stage).can_write();
@@ -839,8 +841,9 @@ impl<'a> Drive<'a> {
     /// A stage was started by a process that is gone. One whose steps are written down goes on from
     /// there. Of any other nobody knows what it did: what it changed is kept aside, the project goes
     /// back to where it was, and the next attempt begins.
-    fn recover(&mut self, act: Act) -> Result<(), Error> {
+    fn recover(&mut self, mut act: Act) -> Result<(), Error> {
         if self.continues(&act) {
+            self.keep_edits(&mut act)?;
             return self.perform(act, None);
         }
         let Act { stage, attempt, before, .. } = act;
@@ -869,6 +872,21 @@ impl<'a> Drive<'a> {
             }
         }
         self.commit(Event::StageLost { stage, attempt, restored })
+    }
+
+    /// A stage that may not write leaves the project as it found it. If the user edited files while
+    /// it was open, it finds the project as it is now.
+    fn keep_edits(&mut self, act: &mut Act) -> Result<(), Error> {
+        let Some(before) = act.before.clone().filter(|_| !act.writes) else { return Ok(()) };
+        let now = self.snapshots.take()?;
+        let edited = self.edited_since(&before, &now)?;
+        if !edited.is_empty() {
+            let names = baton_core::text::shown(&edited.join(", "), 300);
+            let said = format!("changed while {} was interrupted, and kept: {names}", act.stage);
+            (self.around.watch)(Notice::Said(said));
+            act.before = Some(now);
+        }
+        Ok(())
     }
 
     /// Files that changed when the process that ran the stage was gone already.

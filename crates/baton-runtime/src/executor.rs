@@ -53,14 +53,16 @@ pub struct Call<'a> {
 impl Call<'_> {
     /// Everything in one prompt, for whoever does not remember its refused answer.
     fn one_prompt(&self) -> String {
-        let last = self.corrections.last().map(Correction::in_one_prompt);
-        format!("{}{}", self.prompt, last.unwrap_or_default())
+        match self.corrections.last() {
+            Some(last) => format!("{}{}{}\n", self.prompt, last.refused_answer(), last.message),
+            None => self.prompt.to_owned(),
+        }
     }
 
     /// The prompt, and each refused answer with the message that followed it.
     fn messages(&self) -> Vec<Message> {
         let mut messages = vec![Message::user(self.prompt)];
-        for Correction { answer, message } in self.corrections {
+        for Correction { answer, message, .. } in self.corrections {
             // No provider takes an empty answer.
             let answer = if answer.is_empty() { "(no answer)" } else { answer };
             messages.push(Message::assistant(answer));

@@ -100,10 +100,16 @@ impl Endpoint {
         self.base_url == Endpoint::new(self.wire, None, None).base_url
     }
 
-    /// Whether it is on this machine.
+    /// True for a server on this machine. A name that only begins like one (`localhost.example.com`)
+    /// is another machine.
     pub fn is_local(&self) -> bool {
-        let rest = self.base_url.strip_prefix("http://").unwrap_or_default();
-        ["127.", "localhost", "[::1]"].iter().any(|name| rest.starts_with(name))
+        let url = reqwest::Url::parse(&self.base_url).ok();
+        let host = url.as_ref().filter(|url| url.scheme() == "http").and_then(|url| url.host_str());
+        match host {
+            Some("localhost" | "[::1]") => true,
+            Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|own| own.is_loopback()),
+            None => false,
+        }
     }
 
     fn host(&self) -> &str {
@@ -379,7 +385,8 @@ impl Client {
         Runner {
             executor: executor.to_owned(),
             provider: Some(self.endpoint.wire),
-            base_url: (self.without_keys(url) == *url).then(|| url.clone()),
+            // A cassette may be another person's: its server is not called when the run continues.
+            base_url: (self.without_keys(url) == *url && !is_playing).then(|| url.clone()),
             model: Some(model.to_owned()),
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use baton_core::config::Config;
 use baton_core::document::Document;
-use baton_core::event::RunSetup;
+use baton_core::event::{RunSetup, Runner};
 use baton_core::message::Wire;
 
 use crate::board::{Board, CONFIG_FILE};
@@ -98,9 +98,9 @@ pub fn trust(board: &Board, environment: &Environment) -> Result<Vec<String>, cr
     Ok(commands)
 }
 
-/// The parts of a setup that a project's files may not choose: where keys and code go, and whether
-/// commands are confined. `None`: it has none of them.
-fn chosen_by_the_user(setup: &RunSetup) -> Option<(Vec<&str>, bool)> {
+/// The parts of a setup that a project's files may not choose: where keys and code go, which
+/// programs run, and whether commands are confined. `None`: it has none of them.
+fn chosen_by_the_user(setup: &RunSetup) -> Option<(Vec<&str>, Vec<&str>, bool)> {
     let is_foreign = |wire: Wire, url: &str| {
         let endpoint = Endpoint::new(wire, Some(url), None);
         !endpoint.is_official() && !endpoint.is_local()
@@ -111,7 +111,11 @@ fn chosen_by_the_user(setup: &RunSetup) -> Option<(Vec<&str>, bool)> {
         .filter(|(wire, url)| is_foreign(*wire, url))
         .map(|(_, url)| url)
         .collect();
-    (!urls.is_empty() || setup.no_sandbox).then_some((urls, setup.no_sandbox))
+    let is_program = |name: &&str| ![Runner::BUILTIN, Runner::CASSETTE].contains(name);
+    let programs = setup.runners().map(|own| own.executor.as_str()).filter(is_program);
+    let programs: Vec<&str> = programs.collect();
+    let is_plain = urls.is_empty() && programs.is_empty() && !setup.no_sandbox;
+    (!is_plain).then_some((urls, programs, setup.no_sandbox))
 }
 
 /// True if what a journal says of its run was chosen by this user: a journal may have come with a

@@ -130,6 +130,7 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     let limits = limits(&board.config, &args.budget, Some(before.limits));
     let how = setup::continued(place, &mut board, &args.how, before.setup.as_deref())?;
     let mut session = Session::open(place, &board, &how)?;
+    priced(session.executors.unpriced(), &board.config, &args.budget)?;
     let mut edits = args.edits.map(|edits| match edits {
         EditsArg::Keep => Edits::Keep,
         EditsArg::Discard => Edits::Discard,
@@ -230,7 +231,12 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
     let killed = !is_left(&path, 2 * PATIENCE);
     if killed {
         baton_runtime::sandbox::end(pid).map_err(|why| Failure::new(INTERNAL, why))?;
-        is_left(&path, PATIENCE);
+        // Only whoever holds the lock may end what its stages have left.
+        if is_left(&path, PATIENCE)
+            && let Ok(_held) = Lock::take(&path, "stop --now")
+        {
+            baton_runtime::sandbox::end_left_behind(&drive::mark_of(&board.root));
+        }
     }
     let how = if killed { "did not stop and was killed" } else { "stopped" };
     let text = format!("Process {pid} {how}; `baton resume` continues where it was.\n");
@@ -907,31 +913,45 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 /// Once: stop after the stage that runs. Twice, or without a terminal: leave now.
 fn signals(control: &Control, asking: &Arc<AtomicBool>, mark: String) -> Result<(), Failure> {
     let (control, asking) = (control.clone(), asking.clone());
-    // Everything is in the journal before it counts: leaving here is as safe as a crash.
-    let leave = move |said: &str| {
-        baton_runtime::sandbox::end_left_behind(&mark);
-        let _ = writeln!(std::io::stderr(), "\n{said}");
-        std::process::exit(i32::from(WAITING));
-    };
     crate::signals::watch(move |request| {
         if asking.load(Ordering::SeqCst) {
-            leave("The question stays open; `baton answer` continues.");
-        }
-        if control.interrupt.is_at_once() {
-            leave("Stopped; `baton resume` continues.");
-        }
-        if !control.is_parked() && request == Request::Stop {
+            leave("The question stays open; `baton answer` continues.", &mark);
+        } else if control.interrupt.is_at_once() {
+            leave("Stopped; `baton resume` continues.", &mark);
+        } else if !control.is_parked() && request == Request::Stop {
             control.park();
-            let said = "Stopping after this stage. Press Ctrl-C again to stop now.";
-            let _ = writeln!(std::io::stderr(), "\n{said}");
-            return;
+            print("Stopping after this stage. Press Ctrl-C again to stop now.");
+        } else {
+            control.interrupt.at_once();
+            let mark = mark.clone();
+            // A walk over a huge tree or a file that blocks must not keep the run from leaving.
+            std::thread::spawn(move || {
+                std::thread::sleep(PATIENCE);
+                leave("Stopped; `baton resume` continues.", &mark);
+            });
         }
-        control.interrupt.at_once();
-        let leave = leave.clone();
-        // A walk over a huge tree or a file that blocks must not keep the run from leaving.
-        std::thread::spawn(move || {
-            std::thread::sleep(PATIENCE);
-            leave("Stopped; `baton resume` continues.");
-        });
     })
+}
+
+/// Ends the process. Everything is in the journal before it counts: this is as safe as a crash.
+fn leave(said: &str, mark: &str) {
+    print(said);
+    // A process that cannot be ended must not keep this one.
+    let mark = mark.to_owned();
+    let ending = std::thread::spawn(move || baton_runtime::sandbox::end_left_behind(&mark));
+    let start = std::time::Instant::now();
+    while !ending.is_finished() && start.elapsed() < std::time::Duration::from_secs(1) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::process::exit(i32::from(WAITING));
+}
+
+/// Prints a line from a thread of its own: whoever should read standard error may not read it.
+fn print(line: &str) {
+    let line = line.to_owned();
+    let printing = std::thread::spawn(move || writeln!(std::io::stderr(), "\n{line}"));
+    let start = std::time::Instant::now();
+    while !printing.is_finished() && start.elapsed() < std::time::Duration::from_millis(100) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }

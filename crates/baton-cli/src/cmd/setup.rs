@@ -28,24 +28,40 @@ pub(super) fn continued(
             .hint("pass --replay FILE, or --executor builtin to continue with the model itself"));
     }
     let mut now = overlaid(&mut board.config, how, setup);
-    let is_from_journal = how.provider.base_url.is_none();
-    if trust::is_own_setup(board, &place.environment, setup) {
-        now.no_sandbox |= setup.no_sandbox;
-    } else if let Some(Endpoint { base_url: url, .. }) =
-        endpoint(&now).filter(|own| is_from_journal && !own.is_official() && !own.is_local())
-    {
-        let message = format!(
-            "the journal of this run names the server {}, but you did not start this run here",
-            baton_core::text::shown(&url, 200)
-        );
-        return Err(Failure::new(USAGE, message).hint(
-            "pass --base-url to call it all the same, or --provider and --model of another",
-        ));
+    match trust::is_own_setup(board, &place.environment, setup) {
+        true => now.no_sandbox |= setup.no_sandbox,
+        false => chosen_by_flags(how, &now, setup)?,
     }
     if how.tape.replay.is_none() && is_builtin(&now) {
         key_is_there(place, &board.config, &now)?;
     }
     Ok(now)
+}
+
+/// A journal may have come with a project: it chooses neither the server that gets a key nor the
+/// program that runs.
+fn chosen_by_flags(how: &HowArgs, now: &HowArgs, setup: &RunSetup) -> Result<(), Failure> {
+    let refused = |what: &str, name: &str, hint: &str| {
+        let name = baton_core::text::shown(name, 200);
+        let message = format!(
+            "the journal of this run names the {what} {name}, but you did not start this run here"
+        );
+        Err(Failure::new(USAGE, message).hint(hint))
+    };
+    let is_foreign = |own: &Endpoint| !own.is_official() && !own.is_local();
+    if how.provider.base_url.is_none()
+        && let Some(endpoint) = endpoint(now).filter(is_foreign)
+    {
+        let hint = "pass --base-url to call it all the same, or --provider and --model of another";
+        return refused("server", &endpoint.base_url, hint);
+    }
+    let is_program = |own: &&Runner| ![Runner::BUILTIN, Runner::CASSETTE].contains(&&*own.executor);
+    match setup.runners().find(is_program) {
+        Some(own) if how.executor.is_none() => {
+            refused("program", &own.executor, "pass --executor to run it all the same, or another")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn names_a_model(how: &HowArgs) -> bool {
@@ -80,7 +96,9 @@ pub(super) fn overlaid(config: &mut Config, how: &HowArgs, setup: &RunSetup) -> 
     let keeps_executors = how.executor.is_none();
     let keeps_models = flags.model.is_none() && is_same_provider;
     if keeps_executors {
-        now.executor = Some(chosen_as(&setup.default));
+        // A model that is named is to be called, whatever program ran the stages before.
+        let by_model = names_a_model(how).then(|| Runner::BUILTIN.to_owned());
+        now.executor = by_model.or_else(|| Some(chosen_as(&setup.default)));
     }
     if let Some(called) = called.filter(|_| is_same_provider) {
         now.provider.provider = wire.map(str::to_owned);

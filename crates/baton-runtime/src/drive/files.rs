@@ -60,8 +60,7 @@ pub(super) fn ledger(
     let mut sections: Vec<serde_json::Value> = sections.collect();
     let mut tokens = prompt.tokens().0;
     for correction in corrections {
-        let size = baton_core::tokens::count(&correction.answer).0
-            + baton_core::tokens::count(&correction.message).0;
+        let size = correction.tokens().0;
         tokens += size;
         sections.push(json!(["correction", null, size]));
     }

@@ -72,8 +72,7 @@ pub(super) fn text(board: &Board) -> RulesText {
             sections.entry(&key.name).or_insert(serde_json::Value::Null);
         }
     }
-    let agents = board.pack.manifest.agents.iter().map(|agent| (agent.name.clone(), agent.writes));
-    RulesText { policy, agents: agents.collect(), switches: switches_of(&board.config) }
+    RulesText { policy, agents: rights_of(board), switches: switches_of(&board.config) }
 }
 
 /// The rules of the blackboard, to continue a run with them.
@@ -117,6 +116,10 @@ pub(super) fn changes(board: &Board, start: &RunStarted) -> Vec<String> {
         } else {
             changes.push(changed_prompt(what, now.contains_key(what), &is_there));
         }
+    }
+    let agents = start.rules_text.as_ref().map(|text| &text.agents);
+    if agents.is_some_and(|agents| *agents != rights_of(board)) {
+        changes.push("the agents of the pack, or which of them may write".to_owned());
     }
     for what in now.keys().filter(|what| !start.rules.contains_key(*what)) {
         // A prompt that only a newer version of the pack has was not changed by the user.
@@ -287,4 +290,10 @@ fn after(board: &Board, past: Option<Past>, start: &mut RunStarted, event: &Even
         true => None,
         false => Past::told(board, start, &adopted.text),
     }
+}
+
+/// The agents, and whether each may write.
+fn rights_of(board: &Board) -> BTreeMap<baton_core::id::AgentName, bool> {
+    let agents = board.pack.manifest.agents.iter();
+    agents.map(|agent| (agent.name.clone(), agent.writes)).collect()
 }

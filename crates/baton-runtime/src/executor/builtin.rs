@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use baton_core::config::AgentSettings;
 use baton_core::event::{Runner, Spent, StageResult};
+use baton_core::prompt::Correction;
 use baton_core::turn::{Ending, Limits};
 
 use super::{Call, Executor, Hear, Outcome, Told, Unusable, all_tokens, whole_milliseconds};
@@ -111,17 +112,21 @@ impl Builtin {
         };
         let folder = transcript_folder(call);
         let unusable = |error: agent::Error| Unusable(error.to_string());
-        if Transcript::is_begun(&folder) {
-            let mut agent = Agent::resume(setup, &folder, call.disk.clone()).map_err(unusable)?;
-            if let Some(last) = call.corrections.last() {
-                let number = u32::try_from(call.corrections.len()).unwrap_or(u32::MAX);
-                agent.correct(number, &last.message).map_err(unusable)?;
+        let mut agent = match Transcript::is_begun(&folder) {
+            true => Agent::resume(setup, &folder, call.disk.clone()).map_err(unusable)?,
+            false => {
+                let mut agent =
+                    Agent::begin(setup, &folder, call.disk.clone()).map_err(unusable)?;
+                // A conversation that is not there any more begins with what was refused.
+                let refused = call.corrections.last().map(Correction::refused_answer);
+                let prompt = format!("{}{}", call.prompt, refused.unwrap_or_default());
+                agent.ask(&prompt).map_err(unusable)?;
+                agent
             }
-            return Ok(agent);
+        };
+        if let Some(last) = call.corrections.last() {
+            agent.correct(last.number, &last.message).map_err(unusable)?;
         }
-        let mut agent = Agent::begin(setup, &folder, call.disk.clone()).map_err(unusable)?;
-        // A conversation that was pruned begins anew, with what was refused in its prompt.
-        agent.ask(&call.one_prompt()).map_err(unusable)?;
         Ok(agent)
     }
 }

@@ -49,7 +49,8 @@ impl Process {
         if let Some(handle) = &self.handle {
             return gone_within(handle, left());
         }
-        while test_kill_process(self.pid).is_ok() {
+        // One that only waits to be reaped has ended.
+        while test_kill_process(self.pid).is_ok() && !is_zombie(self.pid) {
             if left().is_zero() {
                 return false;
             }
@@ -130,12 +131,22 @@ fn matching(is_meant: impl Fn(Pid) -> bool) -> Vec<Process> {
     processes.collect()
 }
 
+/// A field of what the kernel says of a process, counted after its name: 1 is the state, 3 the group.
+fn stat_field(pid: Pid, field: usize) -> Option<String> {
+    let text = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name, in brackets, may hold anything.
+    let name_ends = memchr::memrchr(b')', &text)?;
+    let rest = std::str::from_utf8(&text[name_ends..]).ok()?;
+    rest.split(' ').nth(field).map(str::to_owned)
+}
+
+fn is_zombie(pid: Pid) -> bool {
+    stat_field(pid, 1).is_some_and(|state| matches!(state.as_str(), "Z" | "X"))
+}
+
 /// `None` also for what has no group here, as a thread of the kernel.
 fn group_of(pid: Pid) -> Option<Pid> {
-    let text = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The name, in brackets, may hold anything; then come the state, the parent and the group.
-    let name_ends = memchr::memrchr(b')', &text)?;
-    let group = std::str::from_utf8(&text[name_ends..]).ok()?.split(' ').nth(3)?;
+    let group = stat_field(pid, 3)?;
     // The kernel writes -1 for a process that has just gone.
     group.parse().ok().filter(|group| *group > 0).and_then(Pid::from_raw)
 }
