@@ -95,7 +95,21 @@ impl Team {
     }
 
     fn begin(&self, args: &[&str]) -> Child {
-        let mut command = self.command(args);
+        self.begin_with("--default-signal=HUP", args)
+    }
+
+    /// Starts a run whose handling of the hang-up signal does not depend on who runs this test.
+    fn begin_with(&self, hang_up: &str, args: &[&str]) -> Child {
+        let baton = self.command(args);
+        let mut command = Command::new("env");
+        command.arg(hang_up).arg(baton.get_program()).args(baton.get_args());
+        for (name, value) in baton.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.current_dir(baton.get_current_dir().unwrap()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
@@ -309,6 +323,19 @@ fn two_requests_to_stop_end_a_stage_while_its_model_thinks() {
         team.resume(0);
         assert_eq!(team.acts(), ["test"], "{way}");
     }
+}
+
+#[test]
+fn a_run_that_was_started_to_outlive_its_terminal_ignores_the_hang_up() {
+    let right = text(&report(1, "PASS", "none"));
+    let team = Team::new(&[("1-TEST", vec![act("test"), silence(), right])]);
+    let mut child = team.begin_with("--ignore-signal=HUP", &["run", "Make add() safe"]);
+    wait_for("the second call", || team.conversations("1-TEST").len() == 2);
+    signal(&child, "-HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "the hang-up ended it");
+    ask_to_stop(&team, &child, "-INT");
+    assert_eq!(ended(child, "-INT").status.code(), Some(10));
 }
 
 #[test]
