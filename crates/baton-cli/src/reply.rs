@@ -221,7 +221,4 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     out
 }
 
-/// `1 task`, `2 tasks`.
-pub(crate) fn counted(count: usize, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
-}
+pub(crate) use baton_core::text::counted;

@@ -103,6 +103,9 @@ struct Written {
     task: Option<String>,
     #[serde(default)]
     question: Option<Question>,
+    /// Always null here: a request to read is no decision.
+    #[serde(default, rename = "reads")]
+    _reads: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -174,7 +177,7 @@ struct Shape {
 
 const NATIVE: Shape = Shape {
     required: &["next_agent", "reason", "dev_plan", "finish_review_override"],
-    optional: &["task", "question"],
+    optional: &["task", "question", "reads"],
 };
 const FLAT: Shape = Shape {
     required: &["next_agent", "reason"],
@@ -193,7 +196,66 @@ const FLAT: Shape = Shape {
 const FLAT_ONLY: [&str; 5] =
     ["history_append", "dev_plan_next", "decision_title", "options", "recommended_option_id"];
 
+/// Files that MAIN may ask to read at once.
+pub const MOST_READS: usize = 4;
+/// Folders of the blackboard in which they may be.
+pub const READABLE: [&str; 3] = ["reports", "memory", "handoffs"];
+
+/// The paths that MAIN asks to read instead of deciding. `None`: the answer is not such a request;
+/// `read` says what it is.
+pub fn reads(source: &str) -> Option<Result<Vec<String>, Vec<Problem>>> {
+    let document = Document::json(text::without_fence(source)).ok()?;
+    let root = &document.root;
+    let asked = root.get("reads").filter(|asked| !matches!(asked.value, Value::Null))?;
+    let mut problems = Vec::new();
+    let is_set = |name: &str| root.get(name).is_some_and(|own| !matches!(own.value, Value::Null));
+    for key in root.keys().filter(|key| key.name != "reads" && is_set(&key.name)) {
+        let message =
+            format!("`{}` cannot be answered together with `reads`", text::shown(&key.name, 60));
+        let problem = Problem::new("reads-alone", message).found(&key.name);
+        let problem = problem.expected("`reads` and nothing else, or a decision");
+        problems.push(document.locate(problem, key.span));
+    }
+    let mut paths = Vec::new();
+    let items: &[Node] = if let Value::Array(items) = &asked.value { items } else { &[] };
+    if items.is_empty() || items.len() > MOST_READS {
+        let problem = Problem::new("reads-count", "`reads` is not a list of 1 to 4 paths")
+            .expected(r#"for example {"reads": ["reports/report_x.md"]}"#);
+        problems.push(document.locate(problem, asked.span));
+    }
+    for item in items {
+        match &item.value {
+            Value::String(path) if is_readable(path) => paths.push(path.clone()),
+            other => {
+                let found = if let Value::String(path) = other { path } else { other.kind() };
+                let message = format!("`{}` cannot be read", text::shown(found, 100));
+                let problem = Problem::new("reads-path", message).found(found);
+                let problem = problem.expected(
+                    "a path of the blackboard under `reports/`, `memory/` or `handoffs/`",
+                );
+                problems.push(document.locate(problem, item.span));
+            }
+        }
+    }
+    paths.dedup();
+    Some(if problems.is_empty() { Ok(paths) } else { Err(problems) })
+}
+
+/// Whether a path is one of the blackboard that MAIN may read: relative, plain, in its folders.
+fn is_readable(path: &str) -> bool {
+    let mut parts = path.split('/');
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    path.len() <= 300
+        && !path.contains(['\\', '\0'])
+        && parts.next().is_some_and(|first| READABLE.contains(&first))
+        && parts.clone().next().is_some()
+        && parts.all(is_plain)
+}
+
 pub fn read(source: &str, agents: &[AgentName], moment: Moment) -> Result<Decision, Vec<Problem>> {
+    if let Some(Err(problems)) = reads(source) {
+        return Err(problems);
+    }
     let source = text::without_fence(source);
     let document = Document::json(source).map_err(|problem| vec![around(source, problem)])?;
     let root = &document.root;
@@ -258,8 +320,9 @@ pub fn render(decision: &Decision) -> String {
     value.to_string()
 }
 
-/// The JSON Schema of a decision, for providers that can constrain their output: every key is
-/// required there, and what does not apply is null.
+/// The JSON Schema of a decision or of a request to read, for providers that can constrain their
+/// output. One object with every key, since not every provider takes a choice between two objects:
+/// what does not apply is null.
 pub fn schema(agents: &[AgentName]) -> serde_json::Value {
     let mut next: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
     next.extend([USER, FINISH]);
@@ -288,10 +351,12 @@ pub fn schema(agents: &[AgentName]) -> serde_json::Value {
         "title": "Decision",
         "type": "object",
         "additionalProperties": false,
-        "required": ["next_agent", "reason", "dev_plan", "finish_review_override", "task", "question"],
+        "required": [
+            "next_agent", "reason", "dev_plan", "finish_review_override", "task", "question", "reads",
+        ],
         "properties": {
-            "next_agent": { "type": "string", "enum": next },
-            "reason": { "type": "string", "minLength": 1 },
+            "next_agent": nullable(serde_json::json!({ "type": "string", "enum": next })),
+            "reason": nullable(serde_json::json!({ "type": "string", "minLength": 1 })),
             "dev_plan": { "anyOf": [
                 { "type": "null" },
                 { "type": "string", "description": "update statements, one a line" },
@@ -301,6 +366,10 @@ pub fn schema(agents: &[AgentName]) -> serde_json::Value {
             "finish_review_override": nullable(serde_json::json!({ "type": "string", "enum": ["ignore"] })),
             "task": nullable(text()),
             "question": nullable(question),
+            "reads": nullable(serde_json::json!({
+                "type": "array", "items": text(), "minItems": 1, "maxItems": MOST_READS,
+                "description": "paths to read before deciding; all other keys are then null",
+            })),
         },
     })
 }

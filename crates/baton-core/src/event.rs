@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::Question;
 use crate::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
+use crate::machine::Machine;
 use crate::message::Wire;
 use crate::policy::Outcome;
+use crate::prompt::ReadFile;
 
 /// The version of the events. A journal of another one is refused by name.
 pub const VERSION: u32 = 1;
@@ -52,6 +54,10 @@ pub enum Event {
     },
     DecisionRefused {
         problem: String,
+    },
+    /// Files of the blackboard that MAIN asked for before it decides.
+    FilesRead {
+        files: Vec<ReadFile>,
     },
     Decided(Box<Decided>),
     ReportRefused {
@@ -166,6 +172,7 @@ impl Event {
             | Event::StageEnded(_)
             | Event::StageLost { .. }
             | Event::DecisionRefused { .. }
+            | Event::FilesRead { .. }
             | Event::Decided(_)
             | Event::ReportRefused { .. }
             | Event::ReportAccepted(_)
@@ -222,8 +229,26 @@ pub struct RunStarted {
     /// The executors and models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Box<RunSetup>>,
+    /// What the machine offers; unknown in runs of version 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Box<Machine>>,
+    /// The plan of an earlier task, put aside when this one began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived_plan: Option<ArchivedPlan>,
     /// The `## Task Goal` block.
     pub entry: HistoryText,
+}
+
+/// The plan of an earlier task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchivedPlan {
+    /// Where it is now, from the blackboard's root.
+    pub path: String,
+    /// The hash of its text: a plan with another one is not put aside.
+    pub hash: String,
+    /// The new, empty plan.
+    pub new: String,
 }
 
 /// The executors and models of a run: it continues with them without any flag. Keys are never in

@@ -74,14 +74,20 @@ pub enum Kind {
 const MILESTONE: &str = "[MILESTONE]";
 
 impl Block<'_> {
+    /// The first value of a field.
     pub fn field(&self, wanted: &str) -> Option<&str> {
-        let lines = match self {
+        self.fields().find(|(key, _)| *key == wanted).map(|(_, value)| value)
+    }
+
+    /// Every field with its value, in the order of the file; a key may come several times.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let lines: &[Entry<'_>] = match self {
             Block::Iteration { lines, .. } | Block::UserDecision { lines, .. } => lines,
-            Block::TaskGoal { .. } | Block::Other { .. } => return None,
+            Block::TaskGoal { .. } | Block::Other { .. } => &[],
         };
-        lines.iter().find_map(|line| match line {
-            Entry::Field { key, value } if key == wanted => Some(value.as_ref()),
-            Entry::Field { .. } | Entry::Text { .. } => None,
+        lines.iter().filter_map(|line| match line {
+            Entry::Field { key, value } => Some((key.as_ref(), value.as_ref())),
+            Entry::Text { .. } => None,
         })
     }
 }

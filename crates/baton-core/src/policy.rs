@@ -276,12 +276,26 @@ pub struct ContextRules {
     /// Headings of the section that holds the evidence.
     #[serde(default)]
     pub evidence_headings: Vec<String>,
+    /// Headings of the section in which an agent notes what it noticed besides its order.
+    #[serde(default = "note_headings")]
+    pub note_headings: Vec<String>,
+    /// Headings of the section with facts about the project, kept for the agents that follow.
+    #[serde(default = "project_note_headings")]
+    pub project_note_headings: Vec<String>,
     /// What Baton itself tells agents, in the pack's language.
     #[serde(default)]
     pub orders: Orders,
     /// For each agent, field to the labels (line prefixes or headings) that hold it.
     #[serde(default)]
     pub summary_fields: IndexMap<AgentName, IndexMap<String, Vec<String>>>,
+}
+
+fn note_headings() -> Vec<String> {
+    ["Notes", "备注"].map(str::to_owned).to_vec()
+}
+
+fn project_note_headings() -> Vec<String> {
+    ["Project notes", "项目笔记"].map(str::to_owned).to_vec()
 }
 
 /// Orders that code gives; `{iteration}` is the number of the iteration.
@@ -308,9 +322,9 @@ impl Default for Orders {
         let tester = "The report above says what was repaired. Check the failure of your own last report again, and everything that the repair may have touched. Your report is of iteration {iteration}.";
         let finish_check = "This is FINISH_CHECK of iteration {iteration}. Decide now, with the whole reports above: FINISH again, or who works next. Output exactly one JSON object.";
         let finish_review =
-            "Judge the whole work against the goal. Your report is of iteration {iteration}.";
+            "Judge the whole work against the task and the user's answers. Your report is of iteration {iteration}.";
         let correction = "Your last answer broke the protocol and was refused. This is the exact error. Answer again, whole and corrected, and change nothing else.";
-        let changes = "The person did not approve the design and wants this changed:";
+        let changes = "The user did not approve the design and wants this changed:";
         Orders {
             changes: changes.to_owned(),
             finish_review: finish_review.to_owned(),

@@ -3,6 +3,7 @@
 //! with its source, size and reason; the text is made from that list alone. What does not fit steps
 //! down in the open, or stops the run with all sizes; a verdict is never guessed.
 
+mod run_section;
 mod section;
 
 use schemars::JsonSchema;
@@ -12,10 +13,10 @@ use crate::config::Config;
 use crate::id::{AgentName, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, Tokens};
 use crate::pack::Pack;
 use crate::plan::Plan;
-use crate::policy::Subloop;
+use crate::policy::{Outcome, ReportRules, Subloop};
 use crate::summary::{Level, Summary};
 use crate::tokens;
-use crate::window::{Ask, Last, Log, Window};
+use crate::window::{Ask, Last, Log, RunTask, Window};
 
 pub use section::Section;
 pub(crate) use section::report_name;
@@ -35,6 +36,14 @@ pub struct Filed {
     pub path: String,
     pub summary: Summary,
     pub whole: Whole,
+}
+
+impl Filed {
+    /// True if the report says that something is left to do.
+    pub fn is_open(&self, rules: &ReportRules) -> bool {
+        let outcome = self.summary.verdict.as_deref().and_then(|word| rules.outcome(word));
+        matches!(outcome, Some(Outcome::Fail | Outcome::Blocked))
+    }
 }
 
 /// The text of a report's file.
@@ -63,9 +72,32 @@ pub struct Material<'a> {
     pub work_order: Option<Injected>,
     /// What another agent handed over, and what of its files is worth reading.
     pub handoff: Vec<Injected>,
+    /// What agents noted about the project, for those that come after them.
+    pub notes: Option<Injected>,
+    /// The blackboard's folder as seen from the project: paths of prompts begin with it where the
+    /// reader has tools.
+    pub board_folder: String,
+    pub run: RunFacts,
     pub acceptance_scope: Option<Injected>,
     /// The newest first; several of one agent where earlier ones are wanted.
     pub reports: Vec<Filed>,
+}
+
+/// What a run knows besides the files of its blackboard. Empty where there is no run.
+#[derive(Debug, Clone, Default)]
+pub struct RunFacts {
+    /// The first iteration of the run: reports of earlier ones are not shown.
+    pub first_iteration: Option<Iteration>,
+    /// Tools, limits and gates, a fact per line.
+    pub machine: Vec<String>,
+    /// The project's files, without what git ignores.
+    pub project_files: Vec<String>,
+    /// Files that each stage of the run changed.
+    pub changed: Vec<StageChange>,
+    /// How the reader can see the changes.
+    pub compare: Option<String>,
+    /// MAIN's order of this iteration, for the agents of a sub-loop.
+    pub main_order: Option<String>,
 }
 
 /// Who the prompt is for.
@@ -99,6 +131,8 @@ pub struct StageChange {
 #[derive(Debug, Clone)]
 pub struct GateResult {
     pub command: String,
+    /// Whose pass it confirms, and when it ran.
+    pub of: String,
     pub passed: bool,
     /// The end of what it printed.
     pub output: String,
@@ -117,34 +151,80 @@ pub struct Prompt {
     pub window: Option<Window>,
 }
 
-/// A refused answer and the message that asks for a corrected one.
+/// An answer that did not settle its stage, and the message that follows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correction {
-    /// The number of refusals of the stage up to this one.
+    /// The number of such answers of the stage up to this one.
     pub number: u32,
     /// Empty where there was no answer to refuse.
     pub answer: String,
     pub message: String,
+    /// False where files were asked for, and the message brings them.
+    pub is_refusal: bool,
 }
 
 impl Correction {
     /// `order`: what the policy says to an agent whose answer was refused.
     pub fn new(number: u32, answer: &str, order: &str, problem: &str) -> Correction {
         let message = Section::correction(order, problem).text().trim_end().to_owned();
-        Correction { number, answer: answer.to_owned(), message }
+        Correction { number, answer: answer.to_owned(), message, is_refusal: true }
     }
 
-    /// The refused answer, for whoever does not remember it.
+    /// The files that MAIN asked for.
+    pub fn files_read(number: u32, answer: &str, files: &str) -> Correction {
+        let (answer, message) = (answer.to_owned(), files.trim_end().to_owned());
+        Correction { number, answer, message, is_refusal: false }
+    }
+
+    /// The answer, for whoever does not remember it.
     pub fn refused_answer(&self) -> String {
         match self.answer.is_empty() {
             true => String::new(),
-            false => Section::refused_answer(&self.answer).text().to_owned(),
+            false => Section::last_answer(&self.answer, self.is_refusal).text().to_owned(),
         }
     }
 
     pub fn tokens(&self) -> Tokens {
         Tokens(crate::tokens::count(&self.answer).0 + crate::tokens::count(&self.message).0)
     }
+}
+
+/// A file that MAIN asked to read, as far as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadFile {
+    pub path: String,
+    /// Its text, or its beginning; empty where it could not be read.
+    pub text: String,
+    /// Lines that are not shown, or why nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl ReadFile {
+    /// A file with as much of it as may be shown.
+    pub fn of(path: &str, text: &str, most: Tokens) -> ReadFile {
+        let shown = tokens::beginning(text, most.0);
+        let (all, here) = (text.lines().count(), shown.lines().count());
+        let problem = (shown.len() < text.len())
+            .then(|| format!("cut: lines 1 to {here} of {all}; the rest did not fit"));
+        ReadFile { path: path.to_owned(), text: shown.to_owned(), problem }
+    }
+
+    pub fn unread(path: &str, why: &str) -> ReadFile {
+        ReadFile { path: path.to_owned(), text: String::new(), problem: Some(why.to_owned()) }
+    }
+}
+
+/// The message that brings files to MAIN. Their text is fenced: it is data, like every report.
+pub fn files_read(files: &[ReadFile], left: u32) -> String {
+    let mut out: String =
+        files.iter().map(|file| Section::read_file(file).text().to_owned()).collect();
+    out.push_str(match left {
+        0 => "Decide now: nothing more can be read for this decision.",
+        _ => "Decide now, or ask once more for files that the decision needs.",
+    });
+    out
 }
 
 impl Prompt {
@@ -215,7 +295,15 @@ impl std::error::Error for TooLarge {}
 
 /// The prompt of a stage.
 pub fn build(stage: Stage<'_>, material: &Material<'_>, log: &mut Log) -> Result<Prompt, TooLarge> {
-    let draft = Draft { material, sections: Vec::new(), steps: Vec::new() };
+    let task = log.task(Some(material.iteration));
+    // MAIN asks Baton to read, by the paths of the blackboard; the others have tools of their own.
+    let folder = match stage {
+        Stage::Main | Stage::FinishCheck(_) => String::new(),
+        Stage::Agent(_) | Stage::Fixer(_) | Stage::Tester(_) => {
+            format!("{}/", material.board_folder)
+        }
+    };
+    let draft = Draft { material, task, folder, sections: Vec::new(), steps: Vec::new() };
     match stage {
         Stage::Main => draft.main(log),
         Stage::Agent(agent) => draft.agent(agent),
@@ -229,14 +317,17 @@ pub fn build(stage: Stage<'_>, material: &Material<'_>, log: &mut Log) -> Result
     }
 }
 
-const REPORT: &str = "Report of";
-const RELATED: &str = "Recent related report, for reference:";
 const FOR_REFERENCE: &str = "related, for reference";
+const OWN_LAST: &str = "its own last one";
+const OPEN: &str = "it did not pass";
 const ASKED: &str = "what is asked now";
 
 /// A prompt that is being put together.
 struct Draft<'a> {
     material: &'a Material<'a>,
+    task: Option<RunTask>,
+    /// Before every path of the blackboard.
+    folder: String,
     sections: Vec<Section>,
     steps: Vec<String>,
 }
@@ -247,8 +338,12 @@ impl<'a> Draft<'a> {
         let limit = self.limit(context.prompt_limit.main);
         self.instructions(MAIN);
         self.policy();
+        self.task();
         self.global_context();
+        self.answers();
         self.plan();
+        self.project_files();
+        self.changed_files();
         let history = self.sections.len();
         let least = context.history_window as usize;
         let mut ask = Ask {
@@ -256,6 +351,8 @@ impl<'a> Draft<'a> {
             max_tokens: Some(Tokens(context.max_tokens.unwrap_or(limit.0 / 4))),
             milestones: context.include_milestones && self.material.config.features.milestones,
             before: Some(self.material.iteration),
+            // The task has a section of its own.
+            goal: false,
         };
         let mut window = log.window(&ask);
         self.sections.push(Section::history(&window, &self.material.history_path));
@@ -265,10 +362,9 @@ impl<'a> Draft<'a> {
             let section = newest.map(|filed| self.report(filed, level, "the newest of this agent"));
             self.sections.extend(section);
         }
-        if let Some(answer) = log.last_answer(ask.before) {
-            self.sections.push(Section::answer(&answer, &self.material.history_path));
-        }
-        self.step_down(limit.0 * 4 / 5, Level::Summary, None);
+        // Evidence while there is room; whoever wants whole reports gets them up to 80%.
+        let roomy = if level == Level::Whole { limit.0 * 4 / 5 } else { limit.0 / 2 };
+        self.step_down(roomy, Level::Summary, None);
         if self.total() > limit.0 * 4 / 5 && !window.text.is_empty() {
             ask.last = Last::Exactly(3);
             let others = self.total() - self.sections[history].tokens.0;
@@ -284,11 +380,56 @@ impl<'a> Draft<'a> {
     }
 
     fn agent(mut self, agent: &AgentName) -> Result<Prompt, TooLarge> {
-        let config = self.material.config;
-        let limit = self.limit(config.context.prompt_limit.agent);
+        let limit = self.limit(self.material.config.context.prompt_limit.agent);
+        self.before_reports(agent);
+        let is_last_look = *agent == FINISH_REVIEW;
+        self.own_report(agent);
+        self.related_reports(agent);
+        self.open_findings(agent);
+        if is_last_look && let Some(scope) = &self.material.acceptance_scope {
+            let why = "what the last look covers";
+            self.sections.push(Section::file("acceptance scope", scope, &self.folder, why));
+        }
+        for file in &self.material.handoff {
+            let why = "what another agent handed over";
+            self.sections.push(Section::file("handoff", file, "", why));
+        }
+        self.work_order();
+        self.step_down(limit.0 * 4 / 5, Level::Summary, None);
+        self.finished(agent.as_str(), limit)
+    }
+
+    /// Everything that an agent gets whatever it is asked.
+    fn before_reports(&mut self, agent: &AgentName) {
         self.instructions(agent.as_str());
+        self.machine();
+        self.task();
         self.global_context();
+        self.answers();
+        self.notes();
         self.plan();
+        self.changed_files();
+    }
+
+    fn own_report(&mut self, agent: &AgentName) {
+        let own = self.newest(agent).next();
+        let level = self.level(Some(Level::Evidence));
+        self.sections.extend(own.map(|filed| self.report(filed, level, OWN_LAST)));
+    }
+
+    /// Reports of other agents that did not pass: what the order is about, whole.
+    fn open_findings(&mut self, agent: &AgentName) {
+        for other in self.reporters().into_iter().filter(|other| other != agent) {
+            let open = self.newest(&other).next().filter(|filed| self.is_open(filed));
+            self.sections.extend(open.map(|filed| self.report(filed, Level::Whole, OPEN)));
+        }
+    }
+
+    fn is_open(&self, filed: &Filed) -> bool {
+        filed.is_open(&self.material.pack.policy.report_rules)
+    }
+
+    fn related_reports(&mut self, agent: &AgentName) {
         let is_last_look = *agent == FINISH_REVIEW;
         let related = match is_last_look {
             true => self.material.pack.manifest.agent_names(),
@@ -297,28 +438,20 @@ impl<'a> Draft<'a> {
                 rules.get(agent).cloned().unwrap_or_default()
             }
         };
-        let rounds = if is_last_look { 1 } else { config.context.subagent_history as usize };
+        let rounds = match is_last_look {
+            true => 1,
+            false => self.material.config.context.subagent_history as usize,
+        };
         let level = self.level(Some(Level::Evidence));
-        for other in related {
-            let filed: Vec<&Filed> = self.newest(&other).take(rounds).collect();
+        for other in related.iter().filter(|other| *other != agent) {
+            let filed: Vec<&Filed> = self.newest(other).take(rounds).collect();
+            // One that did not pass is shown whole, after these.
+            let first = usize::from(filed.first().is_some_and(|newest| self.is_open(newest)));
             // Of two rounds the older one first, as they were written.
-            for filed in filed.into_iter().rev() {
+            for filed in filed[first..].iter().rev() {
                 self.sections.push(self.report(filed, level, FOR_REFERENCE));
             }
         }
-        if is_last_look && let Some(scope) = &self.material.acceptance_scope {
-            self.sections.push(Section::file(
-                "acceptance scope",
-                scope,
-                "what the last look covers",
-            ));
-        }
-        for file in &self.material.handoff {
-            self.sections.push(Section::file("handoff", file, "what another agent handed over"));
-        }
-        self.work_order();
-        self.step_down(limit.0 * 4 / 5, Level::Summary, None);
-        self.finished(agent.as_str(), limit)
     }
 
     /// The other agent's report is whole up to the limit itself.
@@ -329,12 +462,11 @@ impl<'a> Draft<'a> {
         order: &str,
     ) -> Result<Prompt, TooLarge> {
         let limit = self.limit(self.material.config.context.prompt_limit.agent);
-        self.instructions(agent.as_str());
-        self.global_context();
-        self.plan();
-        let own = self.newest(agent).next();
-        let level = self.level(Some(Level::Evidence));
-        self.sections.extend(own.map(|filed| self.report(filed, level, "its own last one")));
+        self.before_reports(agent);
+        self.own_report(agent);
+        if let Some(main_order) = &self.material.run.main_order {
+            self.sections.push(Section::main_order(main_order));
+        }
         let others = self.sections.len();
         self.sections.push(match self.newest(other).next() {
             Some(filed) => self.report(filed, Level::Whole, "the one to answer"),
@@ -352,6 +484,10 @@ impl<'a> Draft<'a> {
         let limit = self.limit(self.material.config.context.prompt_limit.finish_check);
         self.instructions(MAIN);
         self.policy();
+        self.task();
+        self.global_context();
+        self.answers();
+        self.plan();
         for agent in self.reporters() {
             self.sections.push(match self.newest(&agent).next() {
                 Some(filed) => self.report(filed, Level::Whole, "whole, for the last decision"),
@@ -403,14 +539,28 @@ impl<'a> Draft<'a> {
         self.material.pack.manifest.agent_names().into_iter().chain([last]).collect()
     }
 
+    /// The reports of an agent in this run, the newest first.
     fn newest(&self, agent: &AgentName) -> impl Iterator<Item = &'a Filed> + use<'a> {
         let agent = agent.clone();
-        self.material.reports.iter().filter(move |filed| filed.agent == agent)
+        let first = self.material.run.first_iteration;
+        let first = first.or(self.task.as_ref().map(|task| task.first_iteration));
+        let is_of_run = move |filed: &&Filed| match (filed.summary.iteration, first) {
+            (Some(own), Some(first)) => own >= first,
+            _ => true,
+        };
+        let own = self.material.reports.iter().filter(move |filed| filed.agent == agent);
+        own.filter(is_of_run)
     }
 
     fn report(&self, filed: &Filed, level: Level, why: &str) -> Section {
-        let title = if why == FOR_REFERENCE { RELATED } else { REPORT };
-        Section::report(filed, level, &self.material.pack.policy.report_rules, title, why)
+        let title = match why {
+            FOR_REFERENCE => "Recent related report, for reference:",
+            OWN_LAST => "Your own last report:",
+            OPEN => "Open findings, the report of",
+            _ => "Report of",
+        };
+        let rules = &self.material.pack.policy.report_rules;
+        Section::report(filed, level, rules, title, &self.folder, why)
     }
 
     /// Lowers reports that stand higher, the largest first, until the prompt has this size.
@@ -470,16 +620,45 @@ impl<'a> Draft<'a> {
         self.sections.push(Section::policy(&self.material.pack.policy, &self.material.policy_path));
     }
 
+    fn task(&mut self) {
+        let path = format!("{}{}", self.folder, self.material.history_path);
+        let section = self.task.as_ref().map(|task| Section::task(&task.text, &path));
+        self.sections.extend(section);
+    }
+
+    fn answers(&mut self) {
+        let path = format!("{}{}", self.folder, self.material.history_path);
+        let answers = self.task.as_ref().map(|task| &task.answers[..]).unwrap_or_default();
+        self.sections.extend(Section::answers(answers, &path));
+    }
+
+    fn machine(&mut self) {
+        self.sections.extend(Section::machine(&self.material.run.machine));
+    }
+
+    fn project_files(&mut self) {
+        self.sections.extend(Section::project_files(&self.material.run.project_files));
+    }
+
+    fn changed_files(&mut self) {
+        let RunFacts { changed, compare, .. } = &self.material.run;
+        self.sections.extend(Section::changed_files(changed, compare.as_deref()));
+    }
+
+    fn notes(&mut self) {
+        let notes = self.material.notes.as_ref();
+        self.sections.extend(notes.and_then(|file| Section::notes(file, &self.folder)));
+    }
+
     fn global_context(&mut self) {
         let file = self.material.global_context.as_ref();
-        let section =
-            file.map(|file| Section::steady_file("global context", file, "goal and constraints"));
+        let section = file.and_then(|file| Section::global_context(file, &self.folder));
         self.sections.extend(section);
     }
 
     fn plan(&mut self) {
-        let section = self.material.plan.as_ref();
-        self.sections.extend(section.map(|file| Section::file("plan", file, "what is to be done")));
+        let plan = self.material.plan.as_ref();
+        self.sections.extend(plan.map(|file| Section::plan(file, &self.folder)));
     }
 
     fn order(&mut self, name: &str, order: &str) {
@@ -489,7 +668,7 @@ impl<'a> Draft<'a> {
 
     fn work_order(&mut self) {
         self.sections.push(match &self.material.work_order {
-            Some(file) => Section::file("work order", file, ASKED),
+            Some(file) => Section::file("work order", file, &self.folder, ASKED),
             None => Section::plain("work order", "(there is no work order)", ASKED),
         });
     }

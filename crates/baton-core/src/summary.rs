@@ -1,6 +1,7 @@
-//! The short form of a report, for prompts and listings. Goes in: the beginning of a report and the
-//! policy's labels. Comes out: what could be found, and the names of what could not. Nothing here
-//! fails: a report that says nothing gives its first lines.
+//! The short form of a report, for prompts and listings. Goes in: a report and the policy's labels.
+//! Comes out: what could be found, and the names of what could not. Nothing here fails: a report that
+//! says nothing gives its first lines. The whole report is read, as validation reads it: a verdict far
+//! down is not missing.
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -11,11 +12,10 @@ use crate::policy::{ITERATION_PREFIX, Policy, ReportRules};
 use crate::report::{self, Glance};
 use crate::text::{self, Fence};
 
-/// A summary is made of the first lines of a report, and of at most so many bytes of it.
-pub const LINES: usize = 50;
-pub const BYTES: usize = 64 << 10;
 /// The longest line of a summary, in characters.
 pub const LINE: usize = 240;
+/// No blocker is cut; this only keeps a whole file out of a prompt.
+const BLOCKER: usize = 8_000;
 /// Evidence is shorter than 200 characters.
 const EVIDENCE: usize = 199;
 /// What stands in for a report that says nothing.
@@ -61,7 +61,7 @@ impl TryFrom<u8> for Level {
     }
 }
 
-/// What the first lines of a report say.
+/// The facts of a report in short.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
@@ -76,17 +76,16 @@ pub struct Summary {
     pub timestamp: Option<Timestamp>,
     /// What is special to the agent, by the policy's names.
     pub fields: IndexMap<String, String>,
+    /// What the agent noticed besides its order.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Facts about the project for the agents that come after it.
+    #[serde(default)]
+    pub project_notes: Vec<String>,
     /// The names of what was not found.
     pub missing: Vec<String>,
     /// The report's first lines, where nothing at all was found.
     pub head: Vec<String>,
-}
-
-/// The part of a report that a summary is made of.
-pub fn head(bytes: &[u8]) -> &[u8] {
-    let bytes = &bytes[..bytes.len().min(BYTES)];
-    let end = memchr::memchr_iter(b'\n', bytes).nth(LINES - 1).map_or(bytes.len(), |at| at + 1);
-    &bytes[..end]
 }
 
 impl Summary {
@@ -97,10 +96,10 @@ impl Summary {
         policy: &Policy,
         timestamp: Option<Timestamp>,
     ) -> Summary {
-        let source = String::from_utf8_lossy(head(bytes));
+        let source = String::from_utf8_lossy(bytes);
         let mut scan = Scan::new(agent, policy);
         let mut fence = Fence::default();
-        for line in text::lines(&source).take(LINES) {
+        for line in text::lines(text::without_fence(&source)) {
             if !fence.covers(line) {
                 scan.line(line.text);
             }
@@ -127,14 +126,14 @@ impl Summary {
         !self.head.is_empty() || self.missing.iter().any(|name| name == "verdict")
     }
 
-    /// As text: under 10 lines at level 1, under 50 at level 2. `path` is where the whole report is;
-    /// at level 3 it is all that can be said here.
+    /// As text: under 10 lines at level 1, under 50 at level 2, both without the blockers, which are
+    /// never cut. `path` is where the whole report is; at level 3 it is all that can be said here.
     pub fn render(&self, level: Level, rules: &ReportRules, path: &str) -> String {
         let lines = match level {
             Level::Whole => vec![path.to_owned()],
             _ if !self.head.is_empty() => self.head_lines(path),
             Level::Summary => {
-                let mut lines = self.short_lines(rules, 4);
+                let mut lines = self.short_lines(rules);
                 let control = ["iteration", "verdict", "blockers"];
                 lines.extend(self.missing_line(|name| control.contains(&name)));
                 lines
@@ -158,7 +157,7 @@ impl Summary {
         lines
     }
 
-    fn short_lines(&self, rules: &ReportRules, most: usize) -> Vec<String> {
+    fn short_lines(&self, rules: &ReportRules) -> Vec<String> {
         let not_found = "(not found)";
         let mut lines = Vec::new();
         let iteration = self.iteration.map(|iteration| iteration.to_string());
@@ -171,14 +170,14 @@ impl Summary {
             };
             let inline = if self.blockers.is_empty() { clear } else { "" };
             lines.push(keyed(&rules.blocker_prefix, inline));
-            lines.extend(items(&self.blockers, most));
+            lines.extend(self.blockers.iter().map(|blocker| format!("- {blocker}")));
         }
         lines
     }
 
     fn long_lines(&self, rules: &ReportRules) -> Vec<String> {
         const FIELDS: usize = 10;
-        let mut lines = self.short_lines(rules, 12);
+        let mut lines = self.short_lines(rules);
         if !self.key_changes.is_empty() {
             lines.push("key_changes:".to_owned());
             lines.extend(items(&self.key_changes, 14));
@@ -188,7 +187,12 @@ impl Summary {
         }
         let fields = self.fields.iter().take(FIELDS);
         lines.extend(fields.map(|(name, value)| keyed(&format!("{name}:"), value)));
-        lines.extend(self.missing_line(|_| true));
+        if !self.notes.is_empty() {
+            lines.push("notes:".to_owned());
+            lines.extend(items(&self.notes, 10));
+        }
+        // Not every agent is asked for changes and evidence.
+        lines.extend(self.missing_line(|name| !["key_changes", "evidence"].contains(&name)));
         lines
     }
 
@@ -215,7 +219,7 @@ fn items(all: &[String], most: usize) -> Vec<String> {
         .map(|item| text::cut(&format!("- {item}"), LINE).into_owned())
         .collect();
     if all.len() > most {
-        lines.push(format!("- (and {} more in its first {LINES} lines)", all.len() - most));
+        lines.push(format!("- (and {} more)", all.len() - most));
     }
     lines
 }
@@ -235,6 +239,8 @@ enum Slot {
     Control,
     KeyChanges,
     Evidence,
+    Notes,
+    ProjectNotes,
     Field(usize),
 }
 
@@ -255,7 +261,7 @@ enum Open {
     List(Slot),
 }
 
-/// One pass over the first lines, for what only prompts depend on.
+/// One pass over a report, for what only prompts depend on.
 struct Scan<'a> {
     labels: Vec<Label<'a>>,
     headings: Vec<Label<'a>>,
@@ -263,6 +269,8 @@ struct Scan<'a> {
     applies: bool,
     key_changes: Vec<String>,
     evidence: Vec<String>,
+    notes: Vec<String>,
+    project_notes: Vec<String>,
     fields: Vec<Vec<String>>,
     open: Option<Open>,
     after_blank: bool,
@@ -284,6 +292,9 @@ impl<'a> Scan<'a> {
         let mut headings: Vec<Label<'a>> =
             context.key_change_headings.iter().map(heading(Slot::KeyChanges)).collect();
         headings.extend(context.evidence_headings.iter().map(heading(Slot::Evidence)));
+        // `Project notes` is also a heading with `notes` in it.
+        headings.extend(context.project_note_headings.iter().map(heading(Slot::ProjectNotes)));
+        headings.extend(context.note_headings.iter().map(heading(Slot::Notes)));
         let own = context.summary_fields.get(agent);
         let mut names = Vec::new();
         for (index, (name, all)) in own.into_iter().flatten().enumerate() {
@@ -299,6 +310,8 @@ impl<'a> Scan<'a> {
             applies: rules.applies_to(agent.as_str()),
             key_changes: Vec::new(),
             evidence: Vec::new(),
+            notes: Vec::new(),
+            project_notes: Vec::new(),
             fields: vec![Vec::new(); names.len()],
             names,
             open: None,
@@ -376,6 +389,8 @@ impl<'a> Scan<'a> {
         let list = match slot {
             Slot::KeyChanges => &mut self.key_changes,
             Slot::Evidence => &mut self.evidence,
+            Slot::Notes => &mut self.notes,
+            Slot::ProjectNotes => &mut self.project_notes,
             Slot::Field(index) => &mut self.fields[index],
             Slot::Control => return,
         };
@@ -412,11 +427,13 @@ impl<'a> Scan<'a> {
             iteration: glance.iteration,
             agent: agent.clone(),
             verdict: glance.verdict.map(|verdict| clean(&verdict, 60)),
-            blockers: blockers.iter().take(MOST_ITEMS).map(|text| clean(text, LINE)).collect(),
+            blockers: blockers.iter().take(MOST_ITEMS).map(|text| clean(text, BLOCKER)).collect(),
             key_changes: self.key_changes,
             evidence,
             timestamp,
             fields,
+            notes: self.notes,
+            project_notes: self.project_notes,
             missing,
             head: Vec::new(),
         }

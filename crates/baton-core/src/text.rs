@@ -360,6 +360,97 @@ pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..keep]))
 }
 
+/// `1 file`, `2 files`.
+pub fn counted(count: usize, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        _ => format!("{count} {thing}s"),
+    }
+}
+
+/// Markdown without its comments and without headings that have nothing under them: a template that
+/// was not filled in is empty. Code fences stay as they are.
+pub fn without_empty_parts(source: &str) -> String {
+    let mut kept: Vec<Part<'_>> = Vec::new();
+    let mut fence = Fence::default();
+    let mut in_comment = false;
+    for line in lines(source) {
+        if !in_comment && fence.covers(line) {
+            kept.push(Part::Text(line.text.into()));
+            continue;
+        }
+        let visible = outside_comments(line.text, &mut in_comment);
+        let level = visible.bytes().take_while(|byte| *byte == b'#').count();
+        let is_heading = (1..=6).contains(&level) && heading(&visible).is_some();
+        match (visible.trim().is_empty(), is_heading) {
+            (true, _) if line.text.trim().is_empty() => kept.push(Part::Blank),
+            (true, _) => {}
+            (false, true) => {
+                // A heading of the same or a higher level: the last one had nothing under it.
+                while let Some(Part::Heading(own, _)) = kept.iter().rfind(|part| part.is_said()) {
+                    if *own < level {
+                        break;
+                    }
+                    let at = kept.iter().rposition(Part::is_said).unwrap_or(0);
+                    kept.truncate(at);
+                }
+                kept.push(Part::Heading(level, visible));
+            }
+            (false, false) => kept.push(Part::Text(visible)),
+        }
+    }
+    while let Some(at) = kept.iter().rposition(Part::is_said) {
+        if matches!(kept[at], Part::Text(_)) {
+            break;
+        }
+        kept.truncate(at);
+    }
+    let mut out = String::new();
+    for part in kept {
+        match part {
+            Part::Text(text) | Part::Heading(_, text) => out.push_str(&format!("{text}\n")),
+            Part::Blank if out.is_empty() || out.ends_with("\n\n") => {}
+            Part::Blank => out.push('\n'),
+        }
+    }
+    out.trim_end().to_owned() + if out.trim().is_empty() { "" } else { "\n" }
+}
+
+/// A line of Markdown.
+enum Part<'a> {
+    Heading(usize, Cow<'a, str>),
+    Text(Cow<'a, str>),
+    Blank,
+}
+
+impl Part<'_> {
+    fn is_said(&self) -> bool {
+        !matches!(self, Part::Blank)
+    }
+}
+
+/// The part of a line that is in no comment.
+fn outside_comments<'a>(line: &'a str, in_comment: &mut bool) -> Cow<'a, str> {
+    if !*in_comment && !line.contains("<!--") {
+        return line.into();
+    }
+    let mut out = String::new();
+    let mut rest = line;
+    loop {
+        let mark = if *in_comment { "-->" } else { "<!--" };
+        let Some(at) = rest.find(mark) else { break };
+        if !*in_comment {
+            out.push_str(&rest[..at]);
+        }
+        rest = &rest[at + mark.len()..];
+        *in_comment = !*in_comment;
+    }
+    if !*in_comment {
+        out.push_str(rest);
+    }
+    out.trim_end().to_owned().into()
+}
+
 /// The text of a heading (`## What changed`), without its marks.
 pub fn heading(line: &str) -> Option<&str> {
     let level = line.bytes().take_while(|b| *b == b'#').count();

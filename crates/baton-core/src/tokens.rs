@@ -59,6 +59,25 @@ fn remembered(text: &str) -> Tokens {
     })
 }
 
+/// The beginning of a text, up to about this many tokens: whole lines, where a line is not too long
+/// by itself.
+pub fn beginning(text: &str, most: u64) -> &str {
+    let (mut used, mut end) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        // Longer than this it cannot fit, and need not be counted.
+        let looked_at = crate::text::cut(line, usize::try_from(most).unwrap_or(usize::MAX) * 8);
+        used += count(&looked_at).0;
+        if used > most || matches!(looked_at, std::borrow::Cow::Owned(_)) {
+            break;
+        }
+        end += line.len();
+    }
+    if end == 0 && !text.is_empty() {
+        end = text.floor_char_boundary(usize::try_from(most).unwrap_or(usize::MAX) * 3);
+    }
+    &text[..end]
+}
+
 fn counted(text: &str) -> Tokens {
     static ENCODING: OnceLock<&'static CoreBpe> = OnceLock::new();
     let encoding = ENCODING.get_or_init(|| {

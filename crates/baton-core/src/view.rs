@@ -104,6 +104,10 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         Event::DecisionRefused { problem } => {
             at(format!("MAIN's answer is refused: {}", text::shown(problem, 300)))
         }
+        Event::FilesRead { files } => {
+            let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+            at(format!("MAIN reads {}", text::shown(&paths.join(", "), 300)))
+        }
         Event::Decided(decided) => at(decided_line(&decided.about(&teller.said), &teller.agents)?),
         Event::ReportRefused { problem } => {
             at(format!("the report is refused: {}", text::shown(problem, 300)))

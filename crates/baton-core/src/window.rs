@@ -9,16 +9,32 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::history::{self, Kind};
+use crate::history::{self, Block, Kind};
 use crate::id::{Iteration, Tokens};
 use crate::text;
 use crate::tokens;
 
 /// These entries are never dropped, only their long fields are cut.
 const NEVER_DROPPED: usize = 3;
-/// What the compressed form keeps; of a person's answer also what was chosen.
-const KEPT_FIELDS: [&str; 6] =
-    ["next_agent", "reason", "dev_plan", "blockers", "user_choice", "user_comment"];
+/// Fields that the compressed form keeps: everything that happened, and what the user chose.
+const KEPT_FIELDS: [&str; 14] = [
+    "next_agent",
+    "reason",
+    "dev_plan",
+    "verdict",
+    BLOCKERS,
+    "evaluation",
+    "gate",
+    "error",
+    "subloop",
+    "finish",
+    "override",
+    "note",
+    "user_choice",
+    "user_comment",
+];
+/// The field that is never cut: work orders quote it word for word.
+const BLOCKERS: &str = "blockers";
 /// How a person's answer begins.
 const ANSWER: &str = "## User Decision";
 /// Characters that a field of the last entries may keep, tried in this order.
@@ -44,6 +60,27 @@ pub struct Ask {
     pub milestones: bool,
     /// Only what was there before this iteration.
     pub before: Option<Iteration>,
+    /// Whether the text of the task is part of it, or only its heading.
+    pub goal: bool,
+}
+
+/// The task of the current run and what the user answered in it, word for word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunTask {
+    pub text: String,
+    /// In order.
+    pub answers: Vec<Answered>,
+    /// The first iteration that can belong to the run.
+    pub first_iteration: Iteration,
+}
+
+/// A question of the run and the user's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    pub iteration: Iteration,
+    pub title: String,
+    /// The lines of the block: question, options, choice, comment.
+    pub text: String,
 }
 
 /// A part of a history that fits.
@@ -177,14 +214,34 @@ impl Log {
         self.items.iter().rev().find_map(|item| item.iteration)
     }
 
-    /// The person's last answer in the run that goes on, as it stands in the history.
-    pub fn last_answer(&self, before: Option<Iteration>) -> Option<String> {
+    /// The task of the run that is current before an iteration. `None`: the history has no task.
+    pub fn task(&self, before: Option<Iteration>) -> Option<RunTask> {
         let items = &self.items[..self.end(before)];
-        let run = items.iter().rev().take_while(|item| item.iteration.is_some());
-        run.filter(|item| item.has_answer)
-            .flat_map(|item| history::read(&self.text[item.range.clone()]).into_iter().rev())
-            .find(|placed| placed.kind() == Kind::UserDecision)
-            .map(|placed| text::stripped(placed.source.trim_end()).into_owned() + "\n")
+        let goal = items.iter().rposition(|item| item.iteration.is_none())?;
+        let text = match history::read(&self.text[items[goal].range.clone()]).first()?.block() {
+            Block::TaskGoal { text, .. } => text.trim_end().to_owned(),
+            Block::Iteration { .. } | Block::UserDecision { .. } | Block::Other { .. } => {
+                return None;
+            }
+        };
+        let earlier = items[..goal].iter().filter_map(|item| item.iteration).max();
+        let first_iteration = Iteration(earlier.map_or(0, |last| last.0).saturating_add(1));
+        let answered = items[goal..].iter().filter(|item| item.has_answer);
+        let answers = answered.flat_map(|item| self.answers_in(item)).collect();
+        Some(RunTask { text, answers, first_iteration })
+    }
+
+    fn answers_in(&self, item: &Item) -> Vec<Answered> {
+        let blocks = history::read(&self.text[item.range.clone()]);
+        let answers = blocks.iter().filter_map(|placed| match placed.block() {
+            Block::UserDecision { iteration, title, .. } => Some(Answered {
+                iteration,
+                title: title.into_owned(),
+                text: history::stripped_body(placed),
+            }),
+            Block::TaskGoal { .. } | Block::Iteration { .. } | Block::Other { .. } => None,
+        });
+        answers.collect()
     }
 
     /// How many items stand before an iteration.
@@ -264,6 +321,9 @@ impl Log {
         let item = &self.items[index];
         let source = &self.text[item.range.clone()];
         match form {
+            Form::Heading if item.iteration.is_none() => {
+                return heading_of(source) + " (the current task)\n\n";
+            }
             Form::Heading => return heading_of(source) + " (entry left out)\n\n",
             Form::Named => return item.iteration.map_or(String::new(), |own| format!(" {own}")),
             Form::Counted => return String::new(),
@@ -326,11 +386,11 @@ fn push_fields(out: &mut String, placed: &history::Placed<'_>, form: Form) {
         out.push_str(text::cut(&goal, most.saturating_mul(8)).trim_end());
         out.push('\n');
     }
-    for key in KEPT_FIELDS {
-        if let Some(value) = block.field(key).filter(|value| !value.trim().is_empty()) {
-            let value = text::stripped(value.trim()).replace('\n', "\n  ");
-            out.push_str(&format!("{key}: {}\n", text::cut(&value, most)));
-        }
+    let kept = block.fields().filter(|(key, _)| KEPT_FIELDS.contains(key));
+    for (key, value) in kept.filter(|(_, value)| !value.trim().is_empty()) {
+        let value = text::stripped(value.trim()).replace('\n', "\n  ");
+        let most = if key == BLOCKERS { usize::MAX } else { most };
+        out.push_str(&format!("{key}: {}\n", text::cut(&value, most)));
     }
 }
 
@@ -365,6 +425,8 @@ fn line_tokens(named: &[Iteration], counted: &[Iteration]) -> u64 {
 struct Parts {
     /// The goal of the run that goes on.
     goal: Option<usize>,
+    /// Whether its text is wanted.
+    goal_text: bool,
     recent: Vec<usize>,
     /// All of them, the recent ones too.
     milestones: Vec<usize>,
@@ -389,7 +451,7 @@ impl Parts {
         let is_milestone = |index: &usize| ask.milestones && items[*index].is_milestone;
         let milestones = iterations.into_iter().filter(is_milestone).collect();
         let goal = items.iter().rposition(|item| item.iteration.is_none());
-        Parts { goal, recent, milestones, kept }
+        Parts { goal, goal_text: ask.goal, recent, milestones, kept }
     }
 
     fn is_milestone(&self, index: usize) -> bool {
@@ -402,8 +464,11 @@ impl Parts {
     }
 
     fn best(&self, index: usize, items: &[Item]) -> Form {
-        let is_whole = self.is_milestone(index) || items[index].iteration.is_none();
-        if is_whole { Form::Whole } else { Form::Short }
+        match items[index].iteration {
+            None if !self.goal_text => Form::Heading,
+            Some(_) if !self.is_milestone(index) => Form::Short,
+            _ => Form::Whole,
+        }
     }
 
     /// Everything, each in its best form.
@@ -467,8 +532,12 @@ impl Fit<'_> {
         let mut last = (BTreeMap::new(), 0);
         for step in steps.chain(CUTS.map(|most| Some(Form::Cut(most)))) {
             let best = |index: &usize| self.parts.best(*index, &self.log.items);
+            let form = |index: &usize| match best(index) {
+                Form::Heading => Form::Heading,
+                best => step.unwrap_or(best),
+            };
             let forms: BTreeMap<usize, Form> =
-                kept.iter().map(|index| (*index, step.unwrap_or_else(|| best(index)))).collect();
+                kept.iter().map(|index| (*index, form(index))).collect();
             let mut used: u64 = 0;
             for (index, form) in &forms {
                 used = used.saturating_add(self.log.tokens_of(*index, *form));

@@ -30,8 +30,10 @@ use crate::event::{
 use crate::id::{
     AgentName, Attempt, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, RunId, Timestamp,
 };
+use crate::machine::Machine;
 use crate::pack::Pack;
 use crate::policy::{Approval, Gate, Outcome};
+use crate::prompt::{Correction, ReadFile};
 use crate::report::ArchiveName;
 
 pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
@@ -66,6 +68,9 @@ impl<'a> Rules<'a> {
 pub struct State {
     pub run: RunId,
     pub task: String,
+    /// The first iteration of the run; unknown in checkpoints of version 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_iteration: Option<Iteration>,
     pub iteration: Iteration,
     pub phase: Phase,
     pub current: Current,
@@ -113,6 +118,25 @@ pub struct State {
     /// The executors and models; unknown in journals of version 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Box<RunSetup>>,
+    /// What the machine offers; unknown in runs of version 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Box<Machine>>,
+    /// The hash of the plan as the last decision left it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_hash: Option<String>,
+    /// The gates that ran in this run, each with its last result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gate_results: Vec<GateRun>,
+}
+
+/// The last run of a gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateRun {
+    /// What it confirms: an agent's pass, or FINISH.
+    pub of: String,
+    pub command: String,
+    pub passed: bool,
+    pub iteration: Iteration,
 }
 
 /// What most runs have nothing of is not written down.
@@ -231,12 +255,23 @@ impl Job {
     }
 }
 
-/// An answer that was refused, and why.
+/// An answer that did not settle its stage: it was refused, or it asked for files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedAnswer {
     /// Empty where the stage was refused for what it did, whatever it answered.
     pub answer: String,
     pub problem: String,
+    /// The files that it asked for, as they were shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ReadFile>,
+}
+
+/// How often MAIN may ask for files before it decides.
+pub const MOST_READS: u32 = 2;
+
+/// How often files were read for a decision.
+fn reads_of(refused: &[RefusedAnswer]) -> u32 {
+    u32::try_from(refused.iter().filter(|own| !own.files.is_empty()).count()).unwrap_or(u32::MAX)
 }
 
 /// Characters of a refused answer that are shown again; the whole is in the archive or the journal.
@@ -252,7 +287,23 @@ impl RefusedAnswer {
                 "{kept}\n[cut: the first {REFUSED_CHARACTERS} of {count} characters; whole: {path}]"
             ),
         };
-        RefusedAnswer { answer, problem: problem.to_owned() }
+        RefusedAnswer { answer, problem: problem.to_owned(), files: Vec::new() }
+    }
+
+    /// The next message of the conversation. `None`: only its number counts.
+    pub fn correction(
+        &self,
+        number: u32,
+        before: &[RefusedAnswer],
+        order: &str,
+    ) -> Option<Correction> {
+        if !self.files.is_empty() {
+            let left = MOST_READS.saturating_sub(reads_of(before) + 1);
+            let files = crate::prompt::files_read(&self.files, left);
+            return Some(Correction::files_read(number, &self.answer, &files));
+        }
+        let is_shown = !self.problem.is_empty();
+        is_shown.then(|| Correction::new(number, &self.answer, order, &self.problem))
     }
 }
 
@@ -321,6 +372,10 @@ pub enum Do {
         answer: String,
         check: bool,
     },
+    /// MAIN asks for files of the blackboard before it decides.
+    ReadFiles {
+        paths: Vec<String>,
+    },
     RunAgent {
         stage: StageId,
         attempt: Attempt,
@@ -370,6 +425,7 @@ impl State {
         State {
             run: start.run.clone(),
             task: start.task.clone(),
+            first_iteration: Some(start.first_iteration),
             iteration: start.first_iteration,
             phase: Phase::Decide { check: false, tries: 1, refused: Vec::new() },
             current: Current::default(),
@@ -396,6 +452,9 @@ impl State {
             returned: None,
             must_next: None,
             setup: start.setup.clone(),
+            machine: start.machine.clone(),
+            plan_hash: None,
+            gate_results: Vec::new(),
         }
     }
 
@@ -416,9 +475,10 @@ impl State {
                 let (stage, attempt) = (self.stage(&agent(name), None), self.attempt);
                 Do::AskMain { stage, attempt, check: *check, refused: refused.clone() }
             }
-            Phase::JudgeDecision { answer, check, .. } => {
-                Do::JudgeDecision { answer: answer.clone(), check: *check }
-            }
+            Phase::JudgeDecision { answer, check, refused, .. } => match decision::reads(answer) {
+                Some(Ok(paths)) if reads_of(refused) < MOST_READS => Do::ReadFiles { paths },
+                _ => Do::JudgeDecision { answer: answer.clone(), check: *check },
+            },
             Phase::Work { job } => {
                 // Also for work that a carried decision begins.
                 if let Some(stop) = self.over_limit() {
@@ -458,8 +518,14 @@ impl State {
         StageId { iteration: self.iteration, name: name.clone(), subloop }
     }
 
+    /// MAIN's order of the current iteration.
+    pub fn main_order(&self, rules: &Rules<'_>) -> Option<String> {
+        let decision = self.decision(rules)?;
+        Some(decision.task.unwrap_or(decision.reason))
+    }
+
     /// Seconds that a stage may take, also one that is continued.
-    fn limit_of(&self, stage: &StageId, rules: &Rules<'_>) -> u64 {
+    pub fn limit_of(&self, stage: &StageId, rules: &Rules<'_>) -> u64 {
         let limit = match (stage.subloop, rules.subloop()) {
             (Some(_), Some(subloop)) => u64::from(subloop.timeout),
             _ => self.limits.stage_seconds,
@@ -763,6 +829,15 @@ impl State {
                     Phase::Decide { check, tries: tries + 1, refused },
                 ))
             }
+            (
+                Phase::JudgeDecision { check, tries, mut refused, answer },
+                Event::FilesRead { files },
+            ) => {
+                let is_asked = matches!(decision::reads(&answer), Some(Ok(_)));
+                let files = files.clone();
+                add_refused(&mut refused, RefusedAnswer { answer, problem: String::new(), files });
+                is_asked.then_some(Phase::Decide { check, tries, refused })
+            }
             (Phase::JudgeDecision { check, answer, .. }, Event::Decided(decided)) => {
                 self.attempt = Attempt(1);
                 match decided.answer.is_empty() {
@@ -855,7 +930,7 @@ impl State {
                     files.join(", ")
                 );
                 self.stopped = Some(Stop::Protocol(why.clone()));
-                Some(told(from, RefusedAnswer { answer: String::new(), problem: why }))
+                Some(told(from, RefusedAnswer { problem: why, ..RefusedAnswer::default() }))
             }
             (
                 from @ Phase::Decide { .. },
@@ -919,6 +994,7 @@ impl State {
 
     fn decided(&mut self, check: bool, decided: &Decided, rules: &Rules<'_>) -> Option<Phase> {
         let next = self.next_of(check, decided, rules)?;
+        self.plan_hash = Some(decided.plan_after.clone());
         if check {
             self.current.check = Some(decided.clone());
             self.totals.finishes_overturned += u32::from(!self.is_finished());
@@ -1012,6 +1088,16 @@ impl State {
         Phase::Work { job: Job::new(&subloop.fixer, Some(number + 1)) }
     }
 
+    fn remember_gate(&mut self, of: &GatesOf, outcome: &GateOutcome) {
+        let of = match of {
+            GatesOf::Report(job) => job.agent.to_string(),
+            GatesOf::Finish => FINISH.to_owned(),
+        };
+        self.gate_results.retain(|run| (&run.of, &run.command) != (&of, &outcome.command));
+        let (command, iteration) = (outcome.command.clone(), self.iteration);
+        self.gate_results.push(GateRun { of, command, passed: outcome.passed, iteration });
+    }
+
     fn gate_ended(
         &mut self,
         of: GatesOf,
@@ -1020,6 +1106,7 @@ impl State {
         rules: &Rules<'_>,
     ) -> Option<Phase> {
         let passed = outcome.passed;
+        self.remember_gate(&of, &outcome);
         self.current.gates.push(outcome.clone());
         match of {
             GatesOf::Finish => {

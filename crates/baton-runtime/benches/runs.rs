@@ -111,6 +111,7 @@ fn run(board: &Board, iterations: u32, said: &Arc<AtomicU64>) -> Vec<Times> {
         clock: drive::now,
         watch: Box::new(watch),
         evaluator: None,
+        machine: None,
         context_window: &|_| None,
     };
     let mut drive = Drive::start(around, "Make add() safe", limits(iterations)).unwrap();

@@ -23,6 +23,7 @@ pub const FOREIGN_FOLDER: &str = "orchestrator";
 pub(crate) const POLICY_FILE: &str = "memory/verification_policy.json";
 pub(crate) const PLAN_FILE: &str = "memory/dev_plan.md";
 pub(crate) const HISTORY_FILE: &str = "memory/project_history.md";
+pub(crate) const NOTES_FILE: &str = "memory/notes.md";
 pub(crate) const PROMPTS: &str = "memory/prompts";
 pub(crate) const CONFIG_FILE: &str = "baton.toml";
 /// Where a pack that came from a folder is kept.

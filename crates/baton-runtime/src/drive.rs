@@ -3,6 +3,7 @@
 //! resuming is this loop, started from disk.
 
 mod files;
+mod reading;
 mod rules;
 mod scenario;
 
@@ -15,8 +16,11 @@ use baton_core::event::{
     AdoptedRules, Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded,
     StageId, StageResult, StageStarted, Stop, VERSION,
 };
-use baton_core::id::{AgentName, Attempt, RunId, Timestamp};
-use baton_core::prompt::{Correction, FinishFacts, GateResult, Prompt, StageChange};
+use baton_core::id::{AgentName, Attempt, RunId, Timestamp, Tokens};
+use baton_core::machine::{Machine, StageLimits};
+use baton_core::prompt::{
+    Correction, FinishFacts, GateResult, Prompt, ReadFile, RunFacts, StageChange,
+};
 use baton_core::workflow::{
     self, Answer, Do, Job, Misfit, Phase, RefusedAnswer, Rules, State, judge_decision, judge_report,
 };
@@ -148,6 +152,8 @@ pub struct Around<'a> {
     pub watch: Box<dyn FnMut(Notice<'_>) + Send + 'a>,
     /// Runs samples, where the pack asks for it.
     pub evaluator: Option<&'a mut dyn Evaluator>,
+    /// What the machine offers, where somebody looked: a new run is told.
+    pub machine: Option<Machine>,
     /// Of the model that gets a stage's prompt.
     pub context_window: &'a dyn Fn(&AgentName) -> Option<baton_core::id::Tokens>,
 }
@@ -358,6 +364,8 @@ impl<'a> Drive<'a> {
             newest: files::newest_facts(board),
             scenario: scenario.map(str::to_owned),
             setup: around.setup().map(Box::new),
+            machine: around.machine.clone().map(Box::new),
+            archived_plan: files::plan_of_an_earlier_task(board, &runs)?,
             entry: HistoryText::new(workflow::goal_entry(&goal(task, scenario), (around.clock)())),
         };
         let mut journal = Journal::create(&journal_folder(board, &name), around.disk.clone())?;
@@ -367,7 +375,7 @@ impl<'a> Drive<'a> {
         let state = State::new(&start, record.seq);
         let mut drive = Drive::assembled(around, state, journal, gatherer, lock);
         drive.guard.look()?;
-        drive.history(&record)?;
+        drive.effect(&record)?;
         (drive.around.watch)(Notice::Event(&record, &drive.state));
         Ok(drive)
     }
@@ -586,6 +594,10 @@ impl<'a> Drive<'a> {
                     let judged = judge_decision(&self.state, &rules, &answer, check, &plan);
                     self.commit(judged.event)?;
                 }
+                Do::ReadFiles { paths } => {
+                    let files = self.read_files(&paths);
+                    self.commit(Event::FilesRead { files })?;
+                }
                 Do::JudgeReport { job, report } => {
                     let plan = self.plan()?;
                     let event = judge_report(&self.state, &rules, &job.agent, &report, &plan);
@@ -640,13 +652,12 @@ impl<'a> Drive<'a> {
         refused: &[RefusedAnswer],
         limit_seconds: u64,
     ) -> Act {
-        let agents = &self.around.board.pack.manifest.agents;
-        let writes = agents.iter().any(|agent| agent.name == stage.name && agent.writes);
+        let writes = self.writes(&stage.name);
         let order = &self.around.board.pack.policy.context.orders.correction;
         let corrections = (1..)
             .zip(refused)
-            .filter(|(_, refused)| !refused.problem.is_empty())
-            .map(|(number, own)| Correction::new(number, &own.answer, order, &own.problem))
+            .enumerate()
+            .filter_map(|(at, (number, own))| own.correction(number, &refused[..at], order))
             .collect();
         Act { stage, attempt, limit_seconds, writes, corrections, before: None }
     }
@@ -819,9 +830,59 @@ impl<'a> Drive<'a> {
             context_window: (self.around.context_window)(&stage.name),
             facts: &facts,
             handoff,
+            run: self.run_facts(stage, who)?,
             seen: Some(&self.guard),
         };
         self.gatherer.prompt_for(self.around.board, &wanted)
+    }
+
+    /// What the run knows that is in no file of the blackboard.
+    fn run_facts(&self, stage: &StageId, who: &For) -> Result<RunFacts, gather::Error> {
+        let board = self.around.board;
+        let is_main = matches!(who, For::Main);
+        let project_files = if is_main { self.snapshots.names() } else { Ok(Vec::new()) };
+        let limits = StageLimits {
+            stage_seconds: self.state.limit_of(stage, &self.rules()),
+            command_seconds: Some(crate::tool::COMMAND_SECONDS),
+            writes: self.writes(&stage.name),
+            network: board.config.agent.network,
+        };
+        let machine = self.state.machine.as_deref();
+        let facts = machine.map(|machine| machine.facts(&board.pack.policy.gates, &limits));
+        let changed = self.state.stage_changes.iter().cloned();
+        Ok(RunFacts {
+            first_iteration: self.state.first_iteration,
+            machine: facts.unwrap_or_default(),
+            project_files: project_files
+                .map_err(|error| unreadable(&self.around.project, &error))?,
+            changed: changed.map(|(stage, files)| StageChange { stage, files }).collect(),
+            compare: machine.and_then(Machine::comparison),
+            main_order: self.state.main_order(&self.rules()),
+        })
+    }
+
+    fn rules(&self) -> Rules<'_> {
+        Rules { pack: &self.around.board.pack, config: &self.around.board.config }
+    }
+
+    fn writes(&self, agent: &AgentName) -> bool {
+        let agents = &self.around.board.pack.manifest.agents;
+        agents.iter().any(|own| own.name == *agent && own.writes)
+    }
+
+    /// Files of the blackboard for MAIN: each within its share of the room that is left.
+    fn read_files(&self, paths: &[String]) -> Vec<ReadFile> {
+        let limit = self.around.board.config.context.prompt_limit.main;
+        let mut room = limit / 2;
+        let files = paths.iter().map(|path| {
+            let file = match reading::text(&self.around.board.root, path) {
+                Ok(text) => ReadFile::of(path, &text, Tokens(room.min(reading::MOST_TOKENS))),
+                Err(why) => ReadFile::unread(path, &why),
+            };
+            room = room.saturating_sub(baton_core::tokens::count(&file.text).0);
+            file
+        });
+        files.collect()
     }
 
     fn finish_facts(&self) -> FinishFacts {
@@ -830,10 +891,15 @@ impl<'a> Drive<'a> {
             .stage_changes
             .iter()
             .map(|(stage, files)| StageChange { stage: stage.clone(), files: files.clone() });
-        let gates = self.state.current.gates.iter().map(|gate| GateResult {
-            command: gate.command.clone(),
-            passed: gate.passed,
-            output: gate.output.clone(),
+        let current = &self.state.current.gates;
+        let gates = self.state.gate_results.iter().map(|run| {
+            let now = current.iter().rfind(|gate| gate.command == run.command);
+            GateResult {
+                command: run.command.clone(),
+                of: format!("{}, iteration {}", run.of, run.iteration),
+                passed: run.passed,
+                output: now.map_or(String::new(), |gate| gate.output.clone()),
+            }
         });
         FinishFacts { stage_changes: Some(changes.collect()), gates: Some(gates.collect()) }
     }
@@ -977,6 +1043,11 @@ impl<'a> Drive<'a> {
 fn goal(task: &str, scenario: Option<&str>) -> String {
     let folder = scenario.map(|name| format!("\n\nscenario: {name} (scenarios/{name}/)"));
     format!("{task}{}", folder.unwrap_or_default())
+}
+
+fn unreadable(project: &Path, error: &snapshot::Error) -> gather::Error {
+    let source = std::io::Error::other(error.to_string());
+    gather::Error::Load(load::Error::Io { path: project.to_owned(), source })
 }
 
 fn gatherer(board: &Board) -> Result<Gatherer, Error> {

@@ -51,12 +51,17 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Everything in one prompt, for whoever does not remember its refused answer.
+    /// Everything in one prompt, for whoever does not remember its answers: the files that it asked
+    /// for, and what was last refused.
     fn one_prompt(&self) -> String {
-        match self.corrections.last() {
-            Some(last) => format!("{}{}{}\n", self.prompt, last.refused_answer(), last.message),
-            None => self.prompt.to_owned(),
+        let mut prompt = self.prompt.to_owned();
+        let count = self.corrections.len();
+        for (index, own) in self.corrections.iter().enumerate() {
+            if !own.is_refusal || index + 1 == count {
+                prompt.push_str(&format!("{}{}\n\n", own.refused_answer(), own.message));
+            }
         }
+        prompt
     }
 
     /// The prompt, and each refused answer with the message that followed it.

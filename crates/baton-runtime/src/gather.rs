@@ -10,13 +10,13 @@ use std::time::SystemTime;
 use baton_core::config::Config;
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration, Tokens};
 use baton_core::prompt::{
-    self, Filed, FinishFacts, Injected, Material, Prompt, Stage, TooLarge, Whole,
+    self, Filed, FinishFacts, Injected, Material, Prompt, RunFacts, Stage, TooLarge, Whole,
 };
 use baton_core::report::{self, ArchiveName};
 use baton_core::summary::Summary;
 use baton_core::window::Log;
 
-use crate::board::{Board, HISTORY_FILE, PLAN_FILE, POLICY_FILE};
+use crate::board::{Board, HISTORY_FILE, NOTES_FILE, PLAN_FILE, POLICY_FILE};
 use crate::guard::{Guard, Known};
 use crate::load;
 use crate::summaries::{ARCHIVE, Mode, Summaries};
@@ -58,6 +58,7 @@ pub struct Wanted<'a> {
     pub context_window: Option<Tokens>,
     pub facts: &'a FinishFacts,
     pub handoff: Vec<Injected>,
+    pub run: RunFacts,
     /// Who has just looked at the live files: what it saw is not read again.
     pub seen: Option<&'a Guard>,
 }
@@ -136,6 +137,7 @@ impl Gatherer {
             context_window,
             facts,
             handoff: Vec::new(),
+            run: RunFacts::default(),
             seen: None,
         };
         self.prompt_for(board, &wanted)
@@ -167,6 +169,9 @@ impl Gatherer {
             work_order: work_order.map_or(Ok(None), |path| files.injected(&path))?,
             acceptance_scope: files.injected("memory/acceptance_scope.json")?,
             handoff: ask.handoff.clone(),
+            notes: files.injected(NOTES_FILE)?,
+            board_folder: folder_name(&board.root),
+            run: ask.run.clone(),
             reports,
         };
         let subloop = board.pack.policy.subloop.as_ref();
@@ -265,8 +270,13 @@ impl Gatherer {
                 return Some(Filed { agent, path, summary: known.unwrap_or_else(unknown), whole });
             }
         };
+        let filed =
+            Filed { agent: agent.clone(), path: path.to_owned(), summary, whole: Whole::NotRead };
         // Whole reports are read only for those who may see them whole.
+        let is_open = matches!(wanted, For::Agent(own) if own != agent)
+            && filed.is_open(&policy.report_rules);
         let is_whole = matches!(wanted, For::Subloop(_) | For::FinishCheck)
+            || is_open
             || !board.config.features.levels
             || (*wanted == For::Main && board.config.context.level == 3);
         let whole = match is_whole.then(|| files.text(path, report::MAX_BYTES)) {
@@ -274,8 +284,14 @@ impl Gatherer {
             Some(Err(error)) => Whole::Unreadable(error.to_string()),
             None => Whole::NotRead,
         };
-        Some(Filed { agent: agent.clone(), path: path.to_owned(), summary, whole })
+        Some(Filed { whole, ..filed })
     }
+}
+
+/// The folder of a blackboard, as the project's own tools name it.
+fn folder_name(root: &Path) -> String {
+    let name = root.file_name().and_then(std::ffi::OsStr::to_str);
+    name.unwrap_or(crate::board::FOLDER).to_owned()
 }
 
 /// The files of a blackboard: as they were just seen, or from the disk.

@@ -44,6 +44,11 @@ pub fn top(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(|own| git_folder(own).is_some()).map(Path::to_owned)
 }
 
+/// The commit that a work tree is at; `None` before the first one.
+pub fn head_of(top: &Path) -> Option<String> {
+    head(&work_tree_folder(top)?, &git_folder(top)?)
+}
+
 /// How many files of the work tree are not as they were committed. `None`: none, or it cannot be
 /// told.
 pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {

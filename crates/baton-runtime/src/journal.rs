@@ -365,6 +365,8 @@ fn nothing_started() -> baton_core::event::RunStarted {
         newest: Vec::new(),
         scenario: None,
         setup: None,
+        machine: None,
+        archived_plan: None,
         entry: baton_core::event::HistoryText::new(String::new()),
     }
 }

@@ -7,6 +7,7 @@ pub mod store;
 pub mod sandbox;
 pub mod model;
 pub mod git;
+pub mod machine;
 pub mod board;
 pub mod earlier;
 pub mod switch;

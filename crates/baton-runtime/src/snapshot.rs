@@ -98,6 +98,16 @@ impl Snapshots {
         Ok(id)
     }
 
+    /// The names of the project's files that are not ignored, without a look at their content.
+    pub fn names(&self) -> Result<Vec<String>, Error> {
+        let paths = self.paths()?.into_iter();
+        let inside = paths
+            .filter_map(|path| Some(path.strip_prefix(&self.project).ok()?.to_str()?.to_owned()));
+        let mut names: Vec<String> = inside.collect();
+        names.sort();
+        Ok(names)
+    }
+
     fn manifest_path(&self, id: &str) -> PathBuf {
         self.board.join(FOLDER).join(format!("{id}.json"))
     }

@@ -4,8 +4,8 @@
 //! them: the closing brace is written over.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use baton_core::id::{AgentName, Timestamp};
 use baton_core::policy::Policy;
 use baton_core::report::{self, ArchiveName};
-use baton_core::summary::{self, Summary};
+use baton_core::summary::Summary;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -21,7 +21,7 @@ use crate::{load, store};
 
 const FILE: &str = "cache/report_summaries.json";
 pub(crate) const ARCHIVE: &str = "reports/archive";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// A hundred thousand entries are far below it.
 const MAX_BYTES: u64 = 512 << 20;
 /// A file that was changed so shortly before we looked may change again without a new time.
@@ -179,7 +179,9 @@ impl Summaries {
     pub fn get(&mut self, path: &str, agent: &AgentName, policy: &Policy) -> io::Result<Summary> {
         let file = self.root.join(path);
         let look = Look::at(&file)?;
-        self.found(path, look, agent, policy, || head_of(&file))
+        self.found(path, look, agent, policy, || {
+            load::bytes(&file, report::MAX_BYTES).map_err(io::Error::other)
+        })
     }
 
     /// As `get`, of a file that was just read and is this, last changed then.
@@ -192,9 +194,7 @@ impl Summaries {
         policy: &Policy,
     ) -> io::Result<Summary> {
         let look = Look::of(modified, bytes.len() as u64);
-        self.found(path, look, agent, policy, || {
-            Ok(summary::head(&bytes[..bytes.len().min(summary::BYTES)]).to_vec())
-        })
+        self.found(path, look, agent, policy, || Ok(bytes.to_vec()))
     }
 
     fn found(
@@ -203,7 +203,7 @@ impl Summaries {
         look: Look,
         agent: &AgentName,
         policy: &Policy,
-        head: impl FnOnce() -> io::Result<Vec<u8>>,
+        whole: impl FnOnce() -> io::Result<Vec<u8>>,
     ) -> io::Result<Summary> {
         let known = self.entries.get(path);
         if let Some(entry) = known.filter(|entry| look.is_same(&entry.look))
@@ -213,7 +213,7 @@ impl Summaries {
             self.asked.push((agent.clone(), true));
             return Ok(summary);
         }
-        let bytes = head()?;
+        let bytes = whole()?;
         let hash = digest(&[agent.as_str().as_bytes(), &bytes]);
         if let Some(entry) = known.filter(|entry| entry.hash == hash)
             && let Some(mut summary) = entry.read(path, &self.rules)
@@ -374,14 +374,6 @@ fn key_of(path: &str, summary: &Summary) -> String {
             format!("{}_{iteration}{subloop}", summary.agent)
         }
     }
-}
-
-/// The bytes that a summary is made of.
-fn head_of(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(8 << 10);
-    File::open(file)?.take(summary::BYTES as u64).read_to_end(&mut bytes)?;
-    bytes.truncate(summary::head(&bytes).len());
-    Ok(bytes)
 }
 
 /// The rules are part of it: an entry of other ones is not believed, whatever file it stands in.

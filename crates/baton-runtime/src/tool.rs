@@ -24,7 +24,7 @@ use crate::approve::Approvals;
 use crate::beneath::{self, Root};
 use crate::sandbox::Interrupt;
 
-pub use bash::Shell;
+pub use bash::{COMMAND_SECONDS, Shell};
 pub use recall::Archive;
 
 /// What the tools work on.

@@ -40,6 +40,7 @@ pub(super) fn window(place: &Place, args: &HistoryWindowArgs) -> Outcome {
         max_tokens: args.max_tokens.map(Tokens),
         milestones: !args.no_milestones,
         before: None,
+        goal: true,
     };
     let window = Log::new(source).window(&ask);
     let is_over = ask.max_tokens.is_some_and(|most| window.total_tokens > most);

@@ -9,6 +9,7 @@ use baton_core::config::{AgentConfig, Config};
 use baton_core::decision::Question;
 use baton_core::event::{Asker, Limits, RunSetup, Stop};
 use baton_core::id::{AgentName, FINISH, FINISH_CHECK, MAIN, Tokens};
+use baton_core::machine::Machine;
 use baton_core::message::Wire;
 use baton_core::policy;
 use baton_core::profile::Profile;
@@ -23,7 +24,7 @@ use baton_runtime::lock::{self, Holder, Lock};
 use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::model::{Client, Limits as CallLimits, catalogue};
 use baton_runtime::store::Disk;
-use baton_runtime::{builtin, git, load, trust};
+use baton_runtime::{builtin, git, load, machine, trust};
 use serde_json::json;
 
 use super::watch::{asked_text, cost, open_question, records};
@@ -80,6 +81,7 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
             "{changes} in the work tree; snapshots include {it}, `baton diff` leaves {it} out"
         ));
     }
+    session.look_at_machine();
     session.go(|around| Drive::start_on(around, &task, scenario.as_deref(), limits))
 }
 
@@ -329,6 +331,8 @@ pub(super) struct Session<'a> {
     pub(super) evaluator: Option<Box<dyn Evaluator>>,
     progress: Progress,
     windows: Windows,
+    /// Looked at before a new run.
+    machine: Option<Machine>,
 }
 
 impl<'a> Session<'a> {
@@ -383,6 +387,7 @@ impl<'a> Session<'a> {
             evaluator: None,
             progress: Progress::new(place.json, agents),
             windows: Box::new(|_| None),
+            machine: None,
         }
     }
 
@@ -400,8 +405,28 @@ impl<'a> Session<'a> {
             clock: drive::now,
             watch,
             evaluator: self.evaluator.as_mut().map(|own| &mut **own as &mut dyn Evaluator),
+            machine: self.machine.clone(),
             context_window: self.windows.as_ref(),
         }
+    }
+
+    /// Finds out what the machine offers, and reports what the run will therefore not ask for.
+    fn look_at_machine(&mut self) {
+        let project = drive::project_of(&self.board.root);
+        let environment = &self.place.environment;
+        let machine = machine::look(&project, &self.board.root, environment, self.confined);
+        let policy = &self.board.pack.policy;
+        let least = policy.tdd_rules.as_ref().map_or(0, |rules| rules.min_coverage);
+        if least > 0 && machine.coverage.is_empty() {
+            let looked_for = match machine.coverage_tools.is_empty() {
+                true => "no kind of project was recognised".to_owned(),
+                false => format!("looked for {}", machine.coverage_tools.join(", ")),
+            };
+            self.say(&format!(
+                "no tool to measure test coverage was found ({looked_for}): this run does not ask for the policy's {least}%"
+            ));
+        }
+        self.machine = Some(machine);
     }
 
     /// Something that is said before the run begins.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Filed, FinishFacts, Injected, Whole};
+use super::{Filed, FinishFacts, Injected, ReadFile, Whole};
 use crate::id::{AgentName, Tokens};
 use crate::plan::Plan;
 use crate::policy::{PlanRules, Policy, ReportRules};
@@ -85,7 +85,7 @@ impl Section {
     }
 
     /// A text of somebody else's under a title of ours.
-    fn fenced(name: &str, title: &str, body: &str, why: &str) -> Section {
+    pub(super) fn fenced(name: &str, title: &str, body: &str, why: &str) -> Section {
         let body = text::stripped(body.trim_end());
         let (body, is_cut) = without_long_runs(&body);
         let fence = text::fence_for(&body);
@@ -96,7 +96,7 @@ impl Section {
         section
     }
 
-    fn from(mut self, path: &str) -> Section {
+    pub(super) fn from(mut self, path: &str) -> Section {
         self.source = Some(path.to_owned());
         self
     }
@@ -135,26 +135,47 @@ impl Section {
         })
     }
 
+    /// Only what MAIN decides by. The rest of the policy is applied by code.
     fn new_policy(policy: &Policy) -> Section {
         let mut value = serde_json::to_value(policy).unwrap_or_default();
-        if let Some(sections) = value.as_object_mut() {
-            sections.shift_remove("$schema");
-            sections.shift_remove("context");
-            let rules = sections.get_mut("report_rules").and_then(Value::as_object_mut);
-            rules.map(|rules| rules.shift_remove("blocker_classes"));
+        let not_for_main = [
+            ("", &["$schema", "context", "milestones", "report_rules"][..]),
+            ("plan", &["aliases"]),
+            ("subloop", &["timeout", "enter_on"]),
+        ];
+        for (part, keys) in not_for_main {
+            let part = if part.is_empty() { Some(&mut value) } else { value.get_mut(part) };
+            if let Some(map) = part.and_then(Value::as_object_mut) {
+                map.retain(|key, _| !keys.contains(&key.as_str()));
+            }
         }
+        without_nothing(&mut value);
         let mut section = Section::fenced("policy", "Policy", &value.to_string(), "the rules");
-        section.cut = Some("word lists and context rules, which code applies".to_owned());
+        section.cut = Some("what code applies by itself".to_owned());
         section
     }
 
-    /// A file that people rarely change.
-    pub(super) fn steady_file(name: &str, file: &Injected, why: &str) -> Section {
-        kept(&file.path, &file.text, || Section::file(name, file, why))
+    /// Goal and constraints, as far as the user filled them in.
+    pub(super) fn global_context(file: &Injected, folder: &str) -> Option<Section> {
+        let text = text::without_empty_parts(&file.text);
+        let path = format!("{folder}{}", file.path);
+        let make = || {
+            let file = Injected { path: file.path.clone(), text: text.clone() };
+            Section::file("global context", &file, folder, "goal and constraints")
+        };
+        (!text.is_empty()).then(|| kept(&path, &text, make))
     }
 
-    pub(super) fn file(name: &str, file: &Injected, why: &str) -> Section {
-        let title = format!("{} ({})", capital(name), file.path);
+    pub(super) fn plan(file: &Injected, folder: &str) -> Section {
+        let text = text::without_empty_parts(&file.text);
+        let text = if text.is_empty() { "(no task yet)".to_owned() } else { text };
+        let file = Injected { path: file.path.clone(), text };
+        Section::file("plan", &file, folder, "what is to be done")
+    }
+
+    /// `folder` goes before the path in the title, for readers with tools.
+    pub(super) fn file(name: &str, file: &Injected, folder: &str, why: &str) -> Section {
+        let title = format!("{} ({folder}{})", capital(name), file.path);
         Section::fenced(name, &title, &file.text, why).from(&file.path)
     }
 
@@ -177,23 +198,20 @@ impl Section {
         section.from(path)
     }
 
-    pub(super) fn answer(answer: &str, path: &str) -> Section {
-        let why = "a person decided";
-        Section::fenced("last answer", "The person's last answer", answer, why).from(path)
-    }
-
-    /// `title` goes before the agent's name.
+    /// `title` goes before the agent's name, `folder` before the path.
     pub(super) fn report(
         filed: &Filed,
         level: Level,
         rules: &ReportRules,
         title: &str,
+        folder: &str,
         why: &str,
     ) -> Section {
-        let Filed { agent, path, summary, whole } = filed;
+        let Filed { agent, path: source, summary, whole } = filed;
+        let path = format!("{folder}{source}");
         let short = |level: Level| {
             let title = format!("{title} {agent} (summary; whole: {path})");
-            (title, summary.render(level, rules, path), level, None)
+            (title, summary.render(level, rules, &path), level, None)
         };
         let (title, body, level, cut) = match (level, whole) {
             (level, Whole::Unreadable(why)) => {
@@ -208,7 +226,7 @@ impl Section {
             (level, Whole::Text(_) | Whole::NotRead) => short(level),
         };
         let mut section =
-            Section::fenced(&report_name(agent.as_str()), &title, &body, why).from(path);
+            Section::fenced(&report_name(agent.as_str()), &title, &body, why).from(source);
         section.level = Some(level);
         section.cut = cut.or(section.cut);
         section
@@ -218,9 +236,20 @@ impl Section {
         Section::fenced("correction", order, error, "the last answer was refused")
     }
 
-    pub(super) fn refused_answer(answer: &str) -> Section {
-        let title = "Your last answer, which was refused";
-        Section::fenced("refused answer", title, answer, "it is to be corrected")
+    pub(super) fn last_answer(answer: &str, is_refusal: bool) -> Section {
+        let title = match is_refusal {
+            true => "Your last answer, which was refused",
+            false => "Your last answer, which asked for files",
+        };
+        Section::fenced("last answer", title, answer, "the next message is about it")
+    }
+
+    pub(super) fn read_file(file: &ReadFile) -> Section {
+        let title = match &file.problem {
+            Some(problem) => format!("{} ({problem})", file.path),
+            None => file.path.clone(),
+        };
+        Section::fenced("file", &title, &file.text, "MAIN asked for it").from(&file.path)
     }
 
     pub(super) fn no_report(agent: &AgentName) -> Section {
@@ -308,7 +337,9 @@ impl Section {
         }];
         match &facts.gates {
             None => lines.push("gates: not run".to_owned()),
-            Some(gates) if gates.is_empty() => lines.push("gates: none are set".to_owned()),
+            Some(gates) if gates.is_empty() => {
+                lines.push("gates: none ran in this run".to_owned());
+            }
             Some(gates) => lines.extend(gates.iter().map(|gate| {
                 let how = if gate.passed { "passed" } else { "FAILED" };
                 let output = if gate.passed {
@@ -316,7 +347,7 @@ impl Section {
                 } else {
                     format!("\n{}", gate.output.trim_end())
                 };
-                format!("gate `{}`: {how}{output}", gate.command)
+                format!("gate `{}` ({}): {how}{output}", gate.command, gate.of)
             })),
         }
         let body = lines.join("\n");
@@ -326,6 +357,18 @@ impl Section {
 
 pub(crate) fn report_name(agent: &str) -> String {
     format!("report of {agent}")
+}
+
+/// Takes away what says nothing: null, empty lists and maps.
+fn without_nothing(value: &mut Value) {
+    let Some(map) = value.as_object_mut() else { return };
+    map.values_mut().for_each(without_nothing);
+    map.retain(|_, value| match value {
+        Value::Null => false,
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    });
 }
 
 fn capital(name: &str) -> String {

@@ -128,7 +128,7 @@ impl State {
     }
 
     /// MAIN's decision of this iteration.
-    fn decision(&self, rules: &Rules<'_>) -> Option<Decision> {
+    pub(super) fn decision(&self, rules: &Rules<'_>) -> Option<Decision> {
         let decided = self.current.decided.as_ref()?;
         let agents = rules.pack.manifest.agent_names();
         let read = |moment| decision::read(&decided.answer, &agents, moment).ok();

@@ -32,6 +32,11 @@ pub fn judge_decision(
     };
     let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
     let agents = rules.pack.manifest.agent_names();
+    if let Some(Ok(_)) = decision::reads(answer) {
+        let message =
+            format!("files were read {} times for this decision already", super::MOST_READS);
+        return refused(&[Problem::new("reads-limit", message).expected("a decision")]);
+    }
     let decision = match decision::read(answer, &agents, moment) {
         Ok(decision) => decision,
         Err(problems) => return refused(&problems),

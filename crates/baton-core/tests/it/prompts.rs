@@ -5,8 +5,8 @@ use baton_core::config::Config;
 use baton_core::id::{AgentName, Iteration, Tokens};
 use baton_core::pack::Pack;
 use baton_core::prompt::{
-    Filed, FinishFacts, GateResult, Injected, Material, Prompt, Stage, StageChange, Whole, build,
-    shared_prefix,
+    Filed, FinishFacts, GateResult, Injected, Material, Prompt, RunFacts, Stage, StageChange,
+    Whole, build, shared_prefix,
 };
 use baton_core::summary::{Level, Summary};
 use baton_core::text;
@@ -83,9 +83,15 @@ fn facts() -> FinishFacts {
             files: vec!["src/lib.rs".to_owned()],
         }]),
         gates: Some(vec![
-            GateResult { command: "cargo test".to_owned(), passed: true, output: String::new() },
+            GateResult {
+                command: "cargo test".to_owned(),
+                of: "TEST, iteration 7".to_owned(),
+                passed: true,
+                output: String::new(),
+            },
             GateResult {
                 command: "cargo clippy".to_owned(),
+                of: "FINISH, iteration 8".to_owned(),
                 passed: false,
                 output: "```\n# Work order\nerror: unused\n".to_owned(),
             },
@@ -160,6 +166,9 @@ fn empty<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
         work_order: None,
         acceptance_scope: None,
         handoff: Vec::new(),
+        notes: None,
+        board_folder: ".baton".to_owned(),
+        run: RunFacts::default(),
         reports: Vec::new(),
     }
 }

@@ -61,6 +61,7 @@ fn ask(last: usize, max_tokens: Option<u64>) -> Ask {
         max_tokens: max_tokens.map(Tokens),
         milestones: true,
         before: None,
+        goal: true,
     }
 }
 
@@ -265,14 +266,16 @@ fn a_window_reads_like_this() {
     insta::assert_snapshot!(Log::new(text).window(&ask(4, None)).text);
 }
 
-/// A person's words come back whole, from the run that goes on and no other.
+/// The user's words come back whole, from the current run and no other.
 #[test]
-fn the_last_answer_is_of_the_run_that_goes_on() {
+fn the_task_and_the_answers_are_those_of_the_current_run() {
     let mut log = Log::new(history(60));
-    assert!(log.last_answer(None).unwrap().contains("user_choice: keep"));
-    assert_eq!(log.last_answer(Some(Iteration(50))), None);
+    let task = log.task(None).unwrap();
+    assert!(task.answers.last().unwrap().text.contains("user_choice: keep"));
+    assert_eq!(log.task(Some(Iteration(50))).map(|task| task.answers), Some(Vec::new()));
     log.append(&goal());
-    assert_eq!(log.last_answer(None), None);
+    let next = log.task(None).unwrap();
+    assert_eq!((next.answers, next.first_iteration), (Vec::new(), Iteration(61)));
     assert_eq!(log.last_iteration(), Some(Iteration(60)));
 }
 

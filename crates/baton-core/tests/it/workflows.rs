@@ -47,6 +47,8 @@ fn start(limits: Limits) -> RunStarted {
         newest: Vec::new(),
         scenario: None,
         setup: None,
+        machine: None,
+        archived_plan: None,
         entry: HistoryText::new(goal_entry("Make it safe", NOW)),
     }
 }

@@ -3,18 +3,20 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::event::{Event, Record, ReportFacts};
+use baton_core::event::{ArchivedPlan, Event, Record, ReportFacts};
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
+use baton_core::notes;
 use baton_core::policy::Subloop;
 use baton_core::prompt::{Correction, Prompt};
 use baton_core::report::{self, Expected};
+use baton_core::summary::Summary;
 use baton_core::workflow::{
     CHANGED, GatesOf, Job, Phase, Rules, facts_of, judge_decision, plan_hash,
 };
 use serde_json::json;
 
 use super::{Drive, Error};
-use crate::board::{Board, HISTORY_FILE, PLAN_FILE};
+use crate::board::{Board, HISTORY_FILE, NOTES_FILE, PLAN_FILE};
 use crate::load;
 use crate::store::Disk;
 
@@ -107,6 +109,27 @@ pub(super) fn plan(board: &Board) -> Result<String, load::Error> {
     }
 }
 
+/// The plan that an earlier run left, if nobody changed it since: a new task begins without it.
+pub(super) fn plan_of_an_earlier_task(
+    board: &Board,
+    runs: &[String],
+) -> Result<Option<ArchivedPlan>, Error> {
+    let Some(last) = runs.last() else { return Ok(None) };
+    let looked = crate::journal::look(&super::journal_folder(board, last))?;
+    let decided = looked.records.iter().rev().find_map(|record| match &record.event {
+        Event::Decided(decided) => Some(decided.plan_after.clone()),
+        _ => None,
+    });
+    let hash = decided.or_else(|| looked.state.and_then(|state| state.plan_hash));
+    let text = plan(board)?;
+    let is_left = hash.is_some_and(|hash| hash == plan_hash(&text)) && !text.trim().is_empty();
+    Ok(is_left.then(|| ArchivedPlan {
+        path: format!("memory/plans/{last}.md"),
+        hash: plan_hash(&text),
+        new: board.pack.dev_plan.clone(),
+    }))
+}
+
 pub(super) fn history_length(board: &Board) -> Result<u64, load::Error> {
     let path = board.history_file();
     match std::fs::metadata(&path) {
@@ -170,14 +193,20 @@ impl Drive<'_> {
                 self.history(record)?;
                 self.remove(QUESTION)
             }
-            Event::RunStarted(_) | Event::IterationEnded { .. } | Event::Finished { .. } => {
-                self.history(record)
+            Event::RunStarted(start) => {
+                self.history(record)?;
+                match &start.archived_plan {
+                    Some(plan) => self.archive_plan(plan),
+                    None => Ok(()),
+                }
             }
+            Event::IterationEnded { .. } | Event::Finished { .. } => self.history(record),
             Event::Resumed { .. }
             | Event::StageStarted(_)
             | Event::StageEnded(_)
             | Event::StageLost { .. }
             | Event::DecisionRefused { .. }
+            | Event::FilesRead { .. }
             | Event::GateStarted { .. }
             | Event::GateEnded { .. }
             | Event::FilesSeen(_)
@@ -211,6 +240,35 @@ impl Drive<'_> {
         }
     }
 
+    /// Puts the plan of an earlier task aside. Where it is not that plan any more, this is done
+    /// already, or the user wrote another one since.
+    fn archive_plan(&mut self, plan: &ArchivedPlan) -> Result<(), Error> {
+        let text = self.plan()?;
+        if plan_hash(&text) != plan.hash {
+            return Ok(());
+        }
+        self.write(&plan.path, text.as_bytes())?;
+        self.write(PLAN_FILE, plan.new.as_bytes())
+    }
+
+    /// Keeps what a report notes about the project for the agents that follow.
+    fn note(&mut self, agent: &AgentName, report: &str) -> Result<(), Error> {
+        let policy = &self.around.board.pack.policy;
+        let summary = Summary::of(report.as_bytes(), agent, policy, None);
+        let file = load::text(&self.around.board.root.join(NOTES_FILE), load::SMALL);
+        let file = match file {
+            Ok(file) => file,
+            Err(load::Error::Missing(_)) => String::new(),
+            // Notes help and decide nothing: a file that cannot be read is the user's to look at.
+            Err(_) => return Ok(()),
+        };
+        let iteration = self.state.iteration;
+        match notes::merged(&file, &summary.project_notes, agent, iteration) {
+            Some(text) => self.write(NOTES_FILE, text.as_bytes()),
+            None => Ok(()),
+        }
+    }
+
     /// Every report is kept, accepted or refused.
     fn archived(&mut self) -> Result<(), Error> {
         let Phase::JudgeReport { job, report } = &self.state.phase else { return Ok(()) };
@@ -230,6 +288,7 @@ impl Drive<'_> {
             Some(why) => self.overturned_text(&job, why, ""),
         };
         self.write(&report_name(&job), text.as_bytes())?;
+        self.note(&job.agent, &report)?;
         match (job.subloop, self.state.current.subloop.clone()) {
             (Some(number), Some(sub)) => self.subloop_state(number, &sub.reason),
             _ => Ok(()),

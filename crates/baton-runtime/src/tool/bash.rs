@@ -19,6 +19,8 @@ use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program,
 
 /// Bytes of each stream that the model sees.
 const OUTPUT: usize = 8 << 10;
+/// Seconds that a command may take: by default, and at most.
+pub const COMMAND_SECONDS: (u64, u64) = (SECONDS, MOST_SECONDS);
 const SECONDS: u64 = 120;
 const MOST_SECONDS: u64 = 1_800;
 
@@ -178,7 +180,11 @@ pub(super) fn run(
                 "TIMED_OUT",
                 format!("it took longer than {seconds} s and was ended with all it had started"),
             ),
-            How::Interrupted => ("STOPPED", "the person stopped it".to_owned()),
+            How::Interrupted => (
+                "STOPPED",
+                "Baton was stopped while it ran, so it may have run in part; run it again if it is needed"
+                    .to_owned(),
+            ),
             How::Signal(signal) => ("SIGNAL", format!("it was ended by signal {signal}")),
             How::Exit(_) => ("EXIT", String::new()),
         };

@@ -175,8 +175,12 @@ fn other_programs() {
     // One that was killed meanwhile is no reason not to run.
     let spare = made(&program);
     let pids = launchers(std::process::id());
-    let pids = pids.iter().map(|line| line.split(' ').next().unwrap());
-    assert!(Command::new("kill").arg("-9").args(pids).status().unwrap().success());
+    assert!(!pids.is_empty());
+    for line in &pids {
+        // With one of them its children end: not all need be there any more.
+        let pid = line.split(' ').next().unwrap();
+        Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status().unwrap();
+    }
     let ran = sandbox::run_in(Some(spare), &program, &Interrupt::default()).unwrap();
     assert_eq!((ran.how, ground.read("project/begun").as_str()), (How::Exit(0), "x\n"));
 }

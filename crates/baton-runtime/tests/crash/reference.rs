@@ -261,6 +261,7 @@ pub(crate) fn with<T>(
             _ => {}
         }),
         evaluator: None,
+        machine: None,
         context_window: &|_| None,
     };
     let begun = match drive::last_run(&board)? {

@@ -1,0 +1,135 @@
+//! What the machine offers a run. It is looked at once, when the run begins, and every agent is told:
+//! no stage has to find out again which tools are there.
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::Gate;
+use crate::text;
+
+/// The machine, as a run found it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Machine {
+    /// Operating system and architecture.
+    pub system: String,
+    /// Tools for this project that are installed.
+    pub tools: Vec<Tool>,
+    /// Tools that were looked for and are not installed.
+    pub missing: Vec<String>,
+    /// Ways to measure the coverage of tests that were found.
+    pub coverage: Vec<String>,
+    /// What was looked for to measure it.
+    pub coverage_tools: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git: Option<Git>,
+}
+
+/// An installed tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tool {
+    pub name: String,
+    /// The first line that it prints about itself.
+    pub version: String,
+}
+
+/// The work tree when the run began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Git {
+    /// The commit, where there is one.
+    pub head: Option<String>,
+    /// Files that were not as committed.
+    pub uncommitted: usize,
+}
+
+/// What a stage may do, besides what the machine has.
+#[derive(Debug, Clone, Copy)]
+pub struct StageLimits {
+    pub stage_seconds: u64,
+    /// Of a command, unless the agent asks for another limit, and at most.
+    pub command_seconds: Option<(u64, u64)>,
+    pub writes: bool,
+    pub network: bool,
+}
+
+impl Machine {
+    /// A fact per line, for prompts.
+    pub fn facts(&self, gates: &[Gate], limits: &StageLimits) -> Vec<String> {
+        let mut facts = Vec::new();
+        facts.extend((!self.system.is_empty()).then(|| format!("system: {}", self.system)));
+        let tools: Vec<String> = self
+            .tools
+            .iter()
+            .map(|tool| match tool.version.is_empty() {
+                true => tool.name.clone(),
+                false => format!("{} ({})", tool.name, text::shown(&tool.version, 60)),
+            })
+            .collect();
+        if !tools.is_empty() {
+            facts.push(format!("found: {}", tools.join(", ")));
+        }
+        if !self.missing.is_empty() {
+            facts.push(format!("looked for and not installed: {}", self.missing.join(", ")));
+        }
+        facts.push(self.coverage_fact());
+        facts.extend(limit_facts(limits));
+        let gates: Vec<String> =
+            gates.iter().map(|gate| format!("after {}: `{}`", gate.on, gate.run)).collect();
+        facts.push(match gates.is_empty() {
+            true => {
+                "gates: none are set; Baton runs no command of its own to confirm a pass".to_owned()
+            }
+            false => {
+                format!("gates, which Baton itself runs to confirm a pass: {}", gates.join("; "))
+            }
+        });
+        facts
+    }
+
+    fn coverage_fact(&self) -> String {
+        match self.coverage.is_empty() {
+            true => "coverage: no tool to measure it was found, so it is not asked for".to_owned(),
+            false => format!("coverage can be measured with: {}", self.coverage.join(", ")),
+        }
+    }
+
+    /// How a reader sees what the run changed.
+    pub fn comparison(&self) -> Option<String> {
+        let git = self.git.as_ref()?;
+        let head = git.head.as_deref()?;
+        let head = head.get(..10).unwrap_or(head);
+        let before = match git.uncommitted {
+            0 => String::new(),
+            count => format!(
+                "; {} not as committed before the run began",
+                text::counted(count, "file") + if count == 1 { " was" } else { " were" }
+            ),
+        };
+        Some(format!(
+            "see the changes with `git diff {head}`; new files are not in it, read them{before}"
+        ))
+    }
+}
+
+fn limit_facts(limits: &StageLimits) -> Vec<String> {
+    let mut facts = Vec::new();
+    let minutes = limits.stage_seconds / 60;
+    let stage = match minutes {
+        0 => format!("{} s", limits.stage_seconds),
+        _ => format!("{minutes} min"),
+    };
+    facts.push(match limits.command_seconds {
+        Some((usual, most)) => format!(
+            "time: {stage} for your whole work; a command {usual} s, or what its `timeout` says (up to {most} s)"
+        ),
+        None => format!("time: {stage} for your whole work"),
+    });
+    let place = match limits.writes {
+        true => "commands may write the project (not `.git` and the blackboard) and `/tmp`",
+        false => "you may change nothing in the project; commands may write `/tmp`",
+    };
+    let network = if limits.network { "" } else { "; commands have no network" };
+    facts.push(format!("files: {place}, which is emptied between stages{network}"));
+    facts
+}

@@ -1,0 +1,290 @@
+//! Looks at the machine once, when a run begins: which tools for this project are installed, and
+//! whether the coverage of its tests can be measured. One sandboxed shell asks every tool for its
+//! version; nothing of the project is run, and a tool that does not answer only costs its time.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use baton_core::machine::{Git, Machine, Tool};
+
+use crate::load::Environment;
+use crate::sandbox::{self, Closed, Confine, Interrupt, Program};
+use crate::{git, load};
+
+/// What projects of one kind are worked on with.
+struct Ecosystem {
+    /// Any of these in the project's folder: it is one. `*.py` is any name with this ending.
+    marks: &'static [&'static str],
+    tools: &'static [&'static str],
+    /// Python packages.
+    packages: &'static [&'static str],
+    coverage: &'static [Coverage],
+}
+
+/// A way to measure coverage: what must be there, and how it is called.
+struct Coverage {
+    name: &'static str,
+    needs: Needs,
+    how: &'static str,
+}
+
+enum Needs {
+    Tool,
+    Package,
+    /// A file below the project's folder.
+    File(&'static str),
+    /// A word in a file of the project.
+    Word(&'static str, &'static str),
+}
+
+const ECOSYSTEMS: [Ecosystem; 7] = [
+    Ecosystem {
+        marks: &["Cargo.toml"],
+        tools: &["cargo", "rustc"],
+        packages: &[],
+        coverage: &[
+            Coverage { name: "cargo-llvm-cov", needs: Needs::Tool, how: "cargo llvm-cov" },
+            Coverage { name: "cargo-tarpaulin", needs: Needs::Tool, how: "cargo tarpaulin" },
+        ],
+    },
+    Ecosystem {
+        marks: &[
+            "pyproject.toml",
+            "setup.py",
+            "setup.cfg",
+            "tox.ini",
+            "pytest.ini",
+            "requirements.txt",
+            "Pipfile",
+            "*.py",
+        ],
+        tools: &["python", "python3", "uv"],
+        packages: &["pytest", "tox", "nox", "ruff", "mypy", "hypothesis"],
+        coverage: &[
+            Coverage { name: "pytest-cov", needs: Needs::Package, how: "pytest --cov" },
+            Coverage { name: "coverage", needs: Needs::Package, how: "python -m coverage run" },
+        ],
+    },
+    Ecosystem {
+        marks: &["package.json"],
+        tools: &["node", "npm", "pnpm", "yarn"],
+        packages: &[],
+        coverage: &[
+            Coverage { name: "c8", needs: Needs::File("node_modules/.bin/c8"), how: "c8" },
+            Coverage { name: "nyc", needs: Needs::File("node_modules/.bin/nyc"), how: "nyc" },
+            Coverage {
+                name: "jest",
+                needs: Needs::File("node_modules/.bin/jest"),
+                how: "jest --coverage",
+            },
+            Coverage {
+                name: "@vitest/coverage-v8",
+                needs: Needs::File("node_modules/@vitest/coverage-v8"),
+                how: "vitest run --coverage",
+            },
+            Coverage {
+                name: "@vitest/coverage-istanbul",
+                needs: Needs::File("node_modules/@vitest/coverage-istanbul"),
+                how: "vitest run --coverage",
+            },
+        ],
+    },
+    Ecosystem {
+        marks: &["go.mod"],
+        tools: &["go"],
+        packages: &[],
+        coverage: &[Coverage { name: "go", needs: Needs::Tool, how: "go test -cover" }],
+    },
+    Ecosystem {
+        marks: &["pom.xml", "build.gradle", "build.gradle.kts"],
+        tools: &["java", "mvn", "gradle"],
+        packages: &[],
+        coverage: &[
+            Coverage { name: "jacoco", needs: Needs::Word("pom.xml", "jacoco"), how: "JaCoCo" },
+            Coverage {
+                name: "jacoco",
+                needs: Needs::Word("build.gradle", "jacoco"),
+                how: "JaCoCo",
+            },
+            Coverage {
+                name: "jacoco",
+                needs: Needs::Word("build.gradle.kts", "jacoco"),
+                how: "JaCoCo",
+            },
+        ],
+    },
+    Ecosystem {
+        marks: &["Gemfile"],
+        tools: &["ruby", "bundle"],
+        packages: &[],
+        coverage: &[Coverage {
+            name: "simplecov",
+            needs: Needs::Word("Gemfile.lock", "simplecov"),
+            how: "SimpleCov",
+        }],
+    },
+    Ecosystem {
+        marks: &["Makefile", "CMakeLists.txt", "meson.build"],
+        tools: &["make", "cc", "cmake", "ninja", "meson"],
+        packages: &[],
+        coverage: &[
+            Coverage { name: "gcovr", needs: Needs::Tool, how: "gcovr" },
+            Coverage { name: "lcov", needs: Needs::Tool, how: "lcov" },
+        ],
+    },
+];
+
+/// Tools that every project is worked on with.
+const ALWAYS: [&str; 1] = ["git"];
+
+/// Of all tools together.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The machine, as far as this project is concerned.
+pub fn look(project: &Path, board: &Path, environment: &Environment, confined: bool) -> Machine {
+    let own: Vec<&Ecosystem> =
+        ECOSYSTEMS.iter().filter(|kind| kind.marks.iter().any(|mark| has(project, mark))).collect();
+    let needs = |kind: &&Ecosystem, is_package: bool| -> Vec<&'static str> {
+        let wanted = kind.coverage.iter().filter(|coverage| match coverage.needs {
+            Needs::Tool => !is_package,
+            Needs::Package => is_package,
+            Needs::File(_) | Needs::Word(..) => false,
+        });
+        let more = if is_package { kind.packages } else { kind.tools };
+        more.iter().copied().chain(wanted.map(|coverage| coverage.name)).collect()
+    };
+    let mut tools: Vec<&str> = ALWAYS.to_vec();
+    tools.extend(own.iter().flat_map(|kind| needs(kind, false)));
+    let packages: Vec<&str> = own.iter().flat_map(|kind| needs(kind, true)).collect();
+    let answers = asked(&tools, &packages, project, board, environment, confined);
+    let mut machine = Machine {
+        system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        git: git::top(project).map(|top| Git {
+            head: git::head_of(&top),
+            uncommitted: git::dirty(project, environment).unwrap_or(0),
+        }),
+        ..Machine::default()
+    };
+    for name in tools.iter().chain(&packages) {
+        match answers.iter().find(|tool| tool.name == **name) {
+            Some(tool) if !machine.tools.contains(tool) => machine.tools.push(tool.clone()),
+            Some(_) => {}
+            None => machine.missing.push((*name).to_owned()),
+        }
+    }
+    // `python3` only counts where there is no `python`; nobody misses other builders.
+    let has = |name: &str| machine.tools.iter().any(|tool| tool.name == name);
+    let is_needless = |name: &str| match name {
+        "python" => has("python3"),
+        "python3" => has("python"),
+        "uv" | "pnpm" | "yarn" | "gradle" | "mvn" | "cmake" | "ninja" | "meson" | "nox" | "tox"
+        | "hypothesis" => true,
+        _ => false,
+    };
+    let missing: Vec<String> =
+        machine.missing.iter().filter(|name| !is_needless(name)).cloned().collect();
+    machine.missing = missing;
+    for coverage in own.iter().flat_map(|kind| kind.coverage) {
+        if !machine.coverage_tools.iter().any(|own| own == coverage.name) {
+            machine.coverage_tools.push(coverage.name.to_owned());
+        }
+        let is_there = match coverage.needs {
+            Needs::Tool | Needs::Package => answers.iter().any(|tool| tool.name == coverage.name),
+            Needs::File(path) => project.join(path).exists(),
+            Needs::Word(path, word) => {
+                load::text(&project.join(path), load::SMALL).is_ok_and(|text| text.contains(word))
+            }
+        };
+        if is_there {
+            machine.coverage.push(coverage.how.to_owned());
+        }
+    }
+    machine
+}
+
+fn has(project: &Path, mark: &str) -> bool {
+    let Some(ending) = mark.strip_prefix('*') else { return project.join(mark).exists() };
+    let entries = std::fs::read_dir(project).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().ends_with(ending))
+}
+
+/// The tools and packages that answered, with the first line of their version.
+fn asked(
+    tools: &[&str],
+    packages: &[&str],
+    project: &Path,
+    board: &Path,
+    environment: &Environment,
+    confined: bool,
+) -> Vec<Tool> {
+    let Ok(temporary) = tempfile::tempdir() else { return Vec::new() };
+    let confine = match confined {
+        true if sandbox::available().is_ok() => {
+            match Closed::usual(project, board, temporary.path(), environment) {
+                Ok(closed) => Confine::Closed(Box::new(closed)),
+                Err(_) => return Vec::new(),
+            }
+        }
+        // No command of an agent could run here either.
+        true => return Vec::new(),
+        false => Confine::Off,
+    };
+    let names = ["PATH", "HOME", "LANG", "LC_*", "RUSTUP_HOME", "CARGO_HOME"];
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let program = Program {
+        argv: [OsString::from("sh"), "-c".into(), script(tools, packages).into()].to_vec(),
+        folder: project.to_owned(),
+        environment: environment.named(&names),
+        input: Vec::new(),
+        limit: LIMIT,
+        mark: "machine".to_owned(),
+        most: 64 << 10,
+        copy: None,
+        confine,
+    };
+    let Ok(ran) = sandbox::run(&program, &Interrupt::default()) else { return Vec::new() };
+    let said = ran.stdout.end(1_000);
+    let lines = said.lines().filter_map(|line| line.split_once('\t'));
+    lines
+        .filter(|(name, _)| tools.contains(name) || packages.contains(name))
+        .map(|(name, version)| Tool { name: name.to_owned(), version: short(version) })
+        .collect()
+}
+
+/// A version without the tool's own name: `git version 2.43.0` is `2.43.0`.
+fn short(version: &str) -> String {
+    let words = version.split_whitespace();
+    let is_version = |word: &&str| {
+        let word = word.trim_start_matches(['v', 'V', '(']);
+        word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let found = words.clone().find(is_version).map(|word| word.trim_end_matches([',', ')']));
+    let all = || words.collect::<Vec<_>>().join(" ");
+    baton_core::text::shown(&found.map_or_else(all, str::to_owned), 60)
+}
+
+/// Prints a line for each tool and package that is there. Names are ours, never the project's.
+fn script(tools: &[&str], packages: &[&str]) -> String {
+    let tools = format!(
+        "for tool in {}; do command -v \"$tool\" >/dev/null 2>&1 || continue; \
+         case \"$tool\" in go) flag=version ;; *) flag=--version ;; esac; \
+         printf '%s\\t%s\\n' \"$tool\" \"$(timeout 5 \"$tool\" $flag 2>&1 </dev/null | head -n 1)\"; \
+         done\n",
+        tools.join(" ")
+    );
+    if packages.is_empty() {
+        return tools;
+    }
+    // The project's own folder is not searched: a file of it could have any of these names.
+    let python = "import sys; sys.path = [p for p in sys.path if p not in (\"\", \".\")]; \
+                  from importlib.metadata import version, PackageNotFoundError\n\
+                  for name in sys.argv[1:]:\n\
+                  \ttry: print(name, version(name), sep=\"\\t\")\n\
+                  \texcept PackageNotFoundError: pass";
+    let packages = packages.join(" ");
+    format!(
+        "{tools}python=$(command -v python || command -v python3) && \
+         timeout 10 \"$python\" -c '{python}' {packages} 2>/dev/null </dev/null\ntrue\n"
+    )
+}
