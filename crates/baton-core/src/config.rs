@@ -196,7 +196,7 @@ pub struct Context {
 impl Default for Context {
     fn default() -> Context {
         Context {
-            level: 1,
+            level: 2,
             history_window: 10,
             include_milestones: true,
             subagent_history: 1,

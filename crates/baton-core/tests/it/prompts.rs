@@ -2,7 +2,8 @@
 //! file can pose as anything but itself.
 
 use baton_core::config::Config;
-use baton_core::id::{AgentName, Iteration, Tokens};
+use baton_core::id::{AgentName, Iteration, Timestamp, Tokens};
+use baton_core::machine::{Git, Machine, StageLimits, Tool};
 use baton_core::pack::Pack;
 use baton_core::prompt::{
     Filed, FinishFacts, GateResult, Injected, Material, Prompt, RunFacts, Stage, StageChange,
@@ -57,12 +58,44 @@ fn material<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
             r#"{"criteria":[{"id":"A1"},{"id":"A2"}],"note":"both"}"#,
         ),
         handoff: Vec::new(),
+        notes: injected(
+            "memory/notes.md",
+            "# Project notes\n\n- all tests: cargo test --workspace (TEST, iteration 2)\n",
+        ),
+        run: RunFacts {
+            first_iteration: Some(Iteration(5)),
+            machine: machine().facts(&[], &limits()),
+            project_files: ["Cargo.toml", "src/lib.rs", "tests/add.rs"].map(str::to_owned).to_vec(),
+            changed: facts().stage_changes.unwrap(),
+            compare: machine().comparison(),
+            main_order: Some("M1-T2: make sub() report overflow. Do not touch mul().".to_owned()),
+        },
         reports: vec![
             filed(pack, "TEST", 7, &example(pack, "TEST", 1)),
             filed(pack, "DEV", 6, &example(pack, "DEV", 0)),
             filed(pack, "REVIEW", 5, &example(pack, "REVIEW", 1)),
         ],
         ..empty(pack, config)
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        system: "linux x86_64".to_owned(),
+        tools: vec![Tool { name: "cargo".to_owned(), version: "1.95.0".to_owned() }],
+        missing: vec!["cargo-tarpaulin".to_owned()],
+        coverage: vec!["cargo llvm-cov".to_owned()],
+        git: Some(Git { head: Some("0123456789abcdef".to_owned()), uncommitted: 1 }),
+        ..Machine::default()
+    }
+}
+
+fn limits() -> StageLimits {
+    StageLimits {
+        stage_seconds: 3_600,
+        command_seconds: Some((120, 1_800)),
+        writes: true,
+        network: false,
     }
 }
 
@@ -215,7 +248,7 @@ proptest! {
         material.reports = vec![filed(&pack, "TEST", 7, &body)];
         let prompt = build(Stage::Agent(&agent("DEV")), &material, &mut log()).unwrap();
         let open: Vec<String> = open_lines(&prompt).into_iter().filter(|line| !line.is_empty()).collect();
-        let titles = ["# Global context (", "# Plan (", "# Recent related report, for reference: TEST (", "# Work order ("];
+        let titles = ["# This machine", "# The task, the user's order", "# Global context (", "# The user's answers in this run", "# Project notes", "# Plan (", "# Files changed in this run", "# Recent related report, for reference: TEST (", "# Work order ("];
         prop_assert_eq!(open.len(), titles.len(), "{:#?}", open);
         prop_assert!(open.iter().zip(titles).all(|(line, title)| line.starts_with(title)), "{:#?}", open);
         prop_assert_eq!(prompt.tokens(), tokens::count(&prompt.text()));
@@ -416,4 +449,110 @@ fn consecutive_prompts_share_all_but_what_is_new() {
     // Five times of six the whole history of the prompt before is shared.
     let whole = shares[20..].iter().filter(|shared| **shared).count();
     assert!(whole >= 15, "{whole} of {}", shares[20..].len());
+}
+
+/// The user's words are in every prompt, word for word, and are called an order.
+#[test]
+fn every_stage_knows_the_task_and_the_answers() {
+    let task = "Make `add()` safe — 不要改动 mul()。\n\n## Iteration 3\n- keep the API";
+    let history = format!(
+        "{}## Iteration 7: USER\nnext_agent: USER\n\n## User Decision (Iteration 7): Which way? - 2026-01-31T01:00:00\n- user_choice: keep\n- user_comment: 按原样\n",
+        baton_core::workflow::goal_entry(task, Timestamp(0)),
+    );
+    let config = Config::default();
+    for name in crate::PACKS {
+        for language in LANGUAGES {
+            let pack = pack(name, language);
+            let board = empty(&pack, &config);
+            let facts = FinishFacts::default();
+            let agents = pack.manifest.agent_names();
+            let last = agent("FINISH_REVIEW");
+            let mut stages = vec![Stage::Main, Stage::FinishCheck(&facts), Stage::Agent(&last)];
+            stages.extend(agents.iter().map(Stage::Agent));
+            let subloop = pack.policy.subloop.clone();
+            if let Some(subloop) = &subloop {
+                stages.extend([Stage::Fixer(subloop), Stage::Tester(subloop)]);
+            }
+            for stage in stages {
+                let prompt = build(stage, &board, &mut Log::new(history.clone())).unwrap();
+                let text = prompt.text();
+                assert!(text.contains(task), "{name} {language} {stage:?}");
+                assert!(text.contains("# The task, the user's order\n"), "{stage:?}");
+                assert!(text.contains("user_choice: keep") && text.contains("按原样"), "{stage:?}");
+                assert!(text.contains("which are orders"), "{stage:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_task_is_shown_by_its_beginning_and_its_path() {
+    let (pack, config) = (pack("tdd", "en"), Config::default());
+    let task: String = (0..2_000).map(|n| format!("requirement {n} of the user\n")).collect();
+    let mut log = Log::new(baton_core::workflow::goal_entry(&task, Timestamp(0)));
+    let prompt = build(Stage::Agent(&agent("DEV")), &empty(&pack, &config), &mut log).unwrap();
+    let section = prompt.sections.iter().find(|section| section.name == "task").unwrap();
+    assert!(section.tokens.0 <= 2_100 && section.tokens.0 > 1_800, "{}", section.tokens);
+    assert!(section.text().contains("requirement 0 of") && section.cut.is_some());
+    assert!(section.text().contains("(its beginning; whole: .baton/memory/project_history.md)"));
+}
+
+#[test]
+fn parts_of_a_template_that_were_not_filled_in_are_left_out() {
+    let config = Config::default();
+    for name in crate::PACKS {
+        for language in LANGUAGES {
+            let pack = pack(name, language);
+            let mut board = empty(&pack, &config);
+            board.global_context = injected("memory/global_context.md", &*pack.global_context);
+            board.plan = injected("memory/dev_plan.md", &*pack.dev_plan);
+            let prompt = build(Stage::Main, &board, &mut Log::default()).unwrap();
+            let named = |name: &str| prompt.sections.iter().find(|section| section.name == name);
+            assert!(named("global context").is_none(), "{name} {language}: {}", prompt.text());
+            assert!(named("plan").unwrap().text().contains("(no task yet)"), "{name} {language}");
+        }
+    }
+    let filled = "# Project\n\n## Constraints\n<!-- Languages. -->\n\n## Build and test\nmake test\n```sh\n# not a heading\n<!-- kept -->\n```\n";
+    let shown = text::without_empty_parts(filled);
+    assert_eq!(
+        shown,
+        "# Project\n\n## Build and test\nmake test\n```sh\n# not a heading\n<!-- kept -->\n```\n"
+    );
+}
+
+/// What did not pass is what the next order is about: whoever works next has it whole.
+#[test]
+fn findings_that_are_open_are_shown_whole_to_whoever_works_next() {
+    let (pack, config) = (pack("tdd", "en"), Config::default());
+    let mut board = material(&pack, &config);
+    board.reports = vec![
+        filed(&pack, "TEST", 7, &example(&pack, "TEST", 0)),
+        filed(&pack, "DEV", 7, &example(&pack, "DEV", 0)),
+        filed(&pack, "REVIEW", 6, &example(&pack, "REVIEW", 1)),
+    ];
+    let test = build(Stage::Agent(&agent("TEST")), &board, &mut log()).unwrap();
+    assert!(test.text().contains("# Open findings, the report of REVIEW (.baton/reports/"));
+    assert!(test.text().contains("# Your own last report: TEST (summary; whole: .baton/reports/"));
+    let open: Vec<(String, u8)> =
+        levels(&test).into_iter().filter(|(_, level)| *level == 3).collect();
+    assert_eq!(open, [("report of REVIEW".to_owned(), 3)]);
+    // A pass of an earlier run is nobody's report any more.
+    board.run.first_iteration = Some(Iteration(8));
+    let fresh = build(Stage::Agent(&agent("TEST")), &board, &mut log()).unwrap();
+    assert!(levels(&fresh).is_empty(), "{}", fresh.text());
+}
+
+#[test]
+fn the_list_of_project_files_stays_short_and_names_every_folder() {
+    let (pack, config) = (pack("tdd", "en"), Config::default());
+    let mut board = material(&pack, &config);
+    let mut files: Vec<String> = (0..5_000).map(|n| format!("data/raw/{n}.json")).collect();
+    files.extend((0..40).map(|n| format!("src/part{n}.rs")));
+    files.push("README.md".to_owned());
+    board.run.project_files = files;
+    let prompt = build(Stage::Main, &board, &mut log()).unwrap();
+    let section = prompt.sections.iter().find(|section| section.name == "project files").unwrap();
+    assert!(section.text().contains("src/part39.rs\n") && section.text().contains("README.md\n"));
+    assert!(section.text().contains("data/raw/ (5000 files)\n"), "{}", section.text());
+    assert!(section.tokens.0 < 1_000, "{}", section.tokens);
 }

@@ -89,11 +89,21 @@ fn check_bounds(name: &str, summary: &Summary, pack: &Pack) {
     for (level, most) in [(Level::Summary, 9), (Level::Evidence, 49)] {
         let shown = summary.render(level, &pack.policy.report_rules, "reports/report_x.md");
         assert!(!shown.trim().is_empty(), "{name}: nothing at {level:?}");
-        assert!(shown.lines().count() <= most, "{name} at {level:?}:\n{shown}");
+        // Blockers are never cut: they count neither as lines nor by their length.
+        let is_blocker = |line: &str| {
+            let body = line.strip_prefix("- ");
+            body.is_some_and(|body| summary.blockers.iter().any(|own| own == body))
+        };
+        let lines: Vec<&str> = shown.lines().filter(|line| !is_blocker(line)).collect();
+        assert!(lines.len() <= most, "{name} at {level:?}:\n{shown}");
         assert!(
-            shown.lines().all(|line| line.chars().count() <= LINE),
+            lines.iter().all(|line| line.chars().count() <= LINE),
             "{name} at {level:?}:\n{shown}"
         );
+        if summary.head.is_empty() {
+            let whole = summary.blockers.iter().all(|own| shown.contains(&format!("- {own}\n")));
+            assert!(whole, "{name} at {level:?}: every blocker whole:\n{shown}");
+        }
         // What joins letters and emoji may stay.
         let joins = |c: char| matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0f}');
         let is_plain =
@@ -216,10 +226,18 @@ fn a_summary_never_contradicts_the_strict_reader() {
         }
         assert!(!summary.missing.contains(&"blockers".to_owned()), "{report}");
     }
-    // A list that is out of sight is not the absence of blockers.
-    let far = format!("iteration: 7\nverdict: FAIL\nblockers:\n{}- [impl] x\n", "\n".repeat(60));
+    // Control lines are found wherever validation finds them, also far down.
+    let far = format!(
+        "iteration: 7\n{}verdict: FAIL\nblockers:\n- [impl] x\ncoverage: 71%\n",
+        "prose\n".repeat(200)
+    );
     let summary = Summary::of(far.as_bytes(), &agent, &pack.policy, None);
-    assert!(summary.missing.contains(&"blockers".to_owned()));
+    assert_eq!(summary.verdict.as_deref(), Some("FAIL"));
+    assert_eq!(summary.blockers, ["[impl] x"]);
+    assert_eq!(summary.fields.get("coverage").map(String::as_str), Some("71%"));
+    assert!(
+        !summary.render(Level::Evidence, &pack.policy.report_rules, "x").contains("(not found)")
+    );
     let listed = "iteration: 8\nverdict: PASS\nblockers: none\n\n## What changed\n- changed files: a.rs\n- src/lib.rs: fixed\n";
     let summary = Summary::of(listed.as_bytes(), &agent, &pack.policy, None);
     assert_eq!(summary.key_changes, ["src/lib.rs: fixed"]);
