@@ -100,13 +100,7 @@ impl<'a> Run<'a> {
             }
             other => panic!("no stage is due: {other:?}"),
         };
-        let started = StageStarted {
-            stage: stage.clone(),
-            attempt,
-            snapshot: None,
-            ledger: None,
-            board: Default::default(),
-        };
+        let started = StageStarted::new(stage.clone(), attempt);
         self.take(Event::StageStarted(Box::new(started)));
         (stage, attempt)
     }
@@ -116,8 +110,7 @@ impl<'a> Run<'a> {
         let (stage, attempt) = self.start();
         let spent =
             Spent { milliseconds: 5_000, tokens: Some(Tokens(100)), cached: None, cost: Some(7) };
-        let ended =
-            StageEnded { stage, attempt, result, spent, changed: Vec::new(), snapshot: None };
+        let ended = StageEnded::new(stage, attempt, result, spent);
         self.take(Event::StageEnded(Box::new(ended)));
         self.settle();
     }
@@ -621,19 +614,12 @@ fn stage(run: &mut Run<'_>, answer: Option<&str>) {
     else {
         panic!("{:?}", run.next());
     };
-    let started = StageStarted {
-        stage: stage.clone(),
-        attempt,
-        snapshot: None,
-        ledger: None,
-        board: Default::default(),
-    };
+    let started = StageStarted::new(stage.clone(), attempt);
     run.take(Event::StageStarted(Box::new(started)));
     if let Some(answer) = answer {
         let spent = Spent { milliseconds: 1, tokens: Some(Tokens(1)), cached: None, cost: Some(1) };
         let result = StageResult::Answer(answer.to_owned());
-        let ended =
-            StageEnded { stage, attempt, result, spent, changed: Vec::new(), snapshot: None };
+        let ended = StageEnded::new(stage, attempt, result, spent);
         run.take(Event::StageEnded(Box::new(ended)));
     }
 }
@@ -684,23 +670,10 @@ fn in_every_phase<'a>(pack: &'a Pack, config: &'a Config) -> Vec<(&'static str, 
     let mut run = new();
     run.decides("DEV", "");
     let Do::RunAgent { stage: id, attempt, .. } = run.next() else { panic!() };
-    let started = StageStarted {
-        stage: id.clone(),
-        attempt,
-        snapshot: None,
-        ledger: None,
-        board: Default::default(),
-    };
+    let started = StageStarted::new(id.clone(), attempt);
     run.take(Event::StageStarted(Box::new(started)));
     let result = StageResult::Failed("x".to_owned());
-    let ended = StageEnded {
-        stage: id,
-        attempt,
-        result,
-        spent: Spent::default(),
-        changed: Vec::new(),
-        snapshot: None,
-    };
+    let ended = StageEnded::new(id, attempt, result, Spent::default());
     run.take(Event::StageEnded(Box::new(ended)));
     all.push(("record", run));
     let mut run = new();
@@ -840,22 +813,9 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         return any_other_event(run, kind, random);
     }
     match kind {
-        0 => Event::StageStarted(Box::new(StageStarted {
-            stage,
-            attempt,
-            snapshot: None,
-            ledger: None,
-            board: Default::default(),
-        })),
-        1 => Event::StageEnded(Box::new(StageEnded {
-            stage,
-            attempt,
-            result,
-            spent,
-            changed: Vec::new(),
-            snapshot: None,
-        })),
-        2 => Event::StageLost { stage, attempt, restored: true },
+        0 => Event::StageStarted(Box::new(StageStarted::new(stage, attempt))),
+        1 => Event::StageEnded(Box::new(StageEnded::new(stage, attempt, result, spent))),
+        2 => Event::StageLost { stage, attempt, restored: true, changed: Vec::new() },
         3 => Event::DecisionRefused { problem: "p".to_owned() },
         4 => Event::Decided(Box::new(decided)),
         5 => Event::ReportRefused { problem: "p".to_owned() },
@@ -1006,14 +966,12 @@ fn a_stage_that_touched_the_blackboard_is_told_when_it_is_asked_again() {
     let mut run = Run::new(&pack, &config);
     run.decides("TEST", "");
     let (stage, attempt) = run.start();
-    run.take(Event::StageEnded(Box::new(StageEnded {
+    run.take(Event::StageEnded(Box::new(StageEnded::new(
         stage,
         attempt,
-        result: StageResult::Trespassed(vec!["memory/dev_plan.md".to_owned()]),
-        spent: Spent::default(),
-        changed: Vec::new(),
-        snapshot: None,
-    })));
+        StageResult::Trespassed(vec!["memory/dev_plan.md".to_owned()]),
+        Spent::default(),
+    ))));
     assert!(run.due().starts_with("stopped: TEST, iteration 1 changed files"), "{}", run.due());
     run.take(Event::Resumed { limits: run.state.limits, setup: None, adopted_rules: None });
     let Do::RunAgent { job, attempt, .. } = run.next() else { panic!() };

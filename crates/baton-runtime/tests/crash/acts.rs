@@ -42,7 +42,7 @@ pub(crate) fn an_agent_killed_in_its_act_is_lost_and_said() {
         let lost: Vec<_> = records
             .iter()
             .filter_map(|record| match &record.event {
-                Event::StageLost { stage, attempt, restored } => {
+                Event::StageLost { stage, attempt, restored, .. } => {
                     Some((stage.to_string(), attempt.0, *restored))
                 }
                 _ => None,
