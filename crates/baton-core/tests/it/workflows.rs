@@ -346,6 +346,8 @@ fn to_check<'a>(pack: &'a Pack, config: &'a Config, review: &str, plan: &str) ->
     let mut run = Run::new(pack, config);
     run.decides("TEST", "");
     run.reports("PASS", "none");
+    run.decides("REVIEW", "");
+    run.reports("PASS", "none");
     run.decides("FINISH", plan);
     let blockers = if review == "PASS" { "none" } else { "[impl] it is not done" };
     run.reports(review, blockers);
@@ -365,9 +367,7 @@ fn finish_stands_only_if_plan_gates_and_review_agree() {
     unready.decides("FINISH", "");
     assert_eq!(unready.due(), "MAIN", "the work goes on");
     assert!(
-        unready
-            .history()
-            .contains("finish: FINISH does not stand: not every task is `VERIFIED`: M1-T1")
+        unready.history().contains("finish: FINISH refused: not every task is `VERIFIED`: M1-T1")
     );
 
     let mut failed = to_check(&pack, &config, "FAIL", VERIFIED);
@@ -394,8 +394,8 @@ fn finish_check_may_send_somebody_to_work_at_once() {
     let (pack, config) = rules();
     let mut run = to_check(&pack, &config, "FAIL", "");
     run.decides("DEV", "");
-    assert_eq!((run.due().as_str(), run.state.iteration), ("DEV", Iteration(3)));
-    let line = "finish: FINISH does not stand: FINISH_CHECK chose DEV: because\n";
+    assert_eq!((run.due().as_str(), run.state.iteration), ("DEV", Iteration(4)));
+    let line = "finish: FINISH refused: FINISH_CHECK chose DEV: because\n";
     assert!(run.history().contains(line), "{}", run.history());
 }
 
@@ -405,11 +405,11 @@ fn a_finish_line_always_names_its_reason() {
     let question = r#"{"next_agent":"USER","reason":"the goal allows both","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":null}}"#;
     let mut asks = to_check(&pack, &config, "PASS", VERIFIED);
     asks.says(question);
-    let line = "finish: FINISH does not stand: FINISH_CHECK chose USER: the goal allows both\n";
+    let line = "finish: FINISH refused: FINISH_CHECK chose USER: the goal allows both\n";
     assert!(asks.history().contains(line), "{}", asks.history());
     let mut done = to_check(&pack, &config, "PASS", VERIFIED);
     done.decides("FINISH", "");
-    assert!(done.history().contains("finish: FINISH stands: because\n"), "{}", done.history());
+    assert!(done.history().contains("finish: FINISH accepted: because\n"), "{}", done.history());
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn a_plan_change_of_finish_check_is_in_one_history_entry() {
     run.reports("PASS", "none");
     let history = run.history();
     assert_eq!(history.matches("VERIFIED→IN_PROGRESS").count(), 1, "{history}");
-    let entry = history.split("## Iteration 3").nth(1).unwrap();
+    let entry = history.split("## Iteration 4").nth(1).unwrap();
     assert!(entry.contains("dev_plan: none\n"), "{entry}");
 }
 

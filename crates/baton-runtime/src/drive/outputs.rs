@@ -31,7 +31,7 @@ pub(super) fn own() -> BTreeSet<FileId> {
     files
 }
 
-/// The files that a process writes, if it reads one of these pipes.
+/// The files to which a process adds at their end, if it reads one of these pipes.
 fn written_by_reader(process: &str, pipes: &BTreeSet<FileId>) -> Option<Vec<FileId>> {
     let mut is_reader = false;
     let mut files = Vec::new();
@@ -43,21 +43,22 @@ fn written_by_reader(process: &str, pipes: &BTreeSet<FileId>) -> Option<Vec<File
             continue;
         }
         let number = entry.file_name().into_string().ok()?;
-        let Some(writes) = is_written(process, &number) else { continue };
+        let Some((flags, position)) = opened(process, &number) else { continue };
+        let (writes, appends) = (flags & 0o3 != 0, flags & 0o2000 != 0);
         is_reader |= is_pipe && !writes;
-        if writes && !is_pipe {
+        // An editor that holds a file open writes anywhere.
+        if !is_pipe && writes && (appends || position >= metadata.len()) {
             files.push(id);
         }
     }
     is_reader.then_some(files)
 }
 
-/// Whether an open file was opened for writing.
-fn is_written(process: &str, number: &str) -> Option<bool> {
+/// The flags and the position of an open file.
+fn opened(process: &str, number: &str) -> Option<(u32, u64)> {
     let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
-    Some(flags & 0b11 != 0)
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    Some((u32::from_str_radix(value("flags:")?, 8).ok()?, value("pos:")?.parse().ok()?))
 }
 
 /// Whether a file looks like a log by its name.
