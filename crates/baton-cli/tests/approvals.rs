@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 
+#[expect(dead_code, reason = "each program of tests uses a part of it")]
 mod team;
 
 use std::fs;

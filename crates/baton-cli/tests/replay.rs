@@ -59,10 +59,12 @@ impl Place {
         fs::write(place.path("first/src/lib.rs"), "fn add() {}\n").unwrap();
         place.expect("first", &["init"], 0);
         let policy = place.path("first/.baton/memory/verification_policy.json");
-        let gate = format!("\"gates\": [{{\"on\": \"FINISH\", \"run\": \"{VOLATILE}\"}}]");
         let text = fs::read_to_string(&policy).unwrap();
-        let text = text.replace("\"min_coverage\": 80", "\"min_coverage\": 0");
-        fs::write(&policy, text.replace("\"gates\": []", &gate)).unwrap();
+        let mut rules: Value = serde_json::from_str(&text).unwrap();
+        rules["tdd_rules"]["min_coverage"] = 0.into();
+        rules["finish_rules"]["passes"] = json!(["REVIEW"]);
+        rules["gates"] = json!([{ "on": "FINISH", "run": VOLATILE }]);
+        fs::write(&policy, format!("{rules:#}\n")).unwrap();
         for project in ["second", "third"] {
             copy(&place.path("first"), &place.path(project));
         }

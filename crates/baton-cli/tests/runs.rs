@@ -22,9 +22,7 @@ const PLAN: &str =
 /// A run that passes, reviews and finishes.
 fn tdd() -> Place {
     let place = Place::with("tdd");
-    let policy = "project/.baton/memory/verification_policy.json";
-    let text = place.read(policy).replace("\"min_coverage\": 80", "\"min_coverage\": 0");
-    place.write(policy, text);
+    place.with_short_rules();
     place.play("1-MAIN", &decision("DEV", PLAN));
     place.play("1-DEV", &report(1, "PASS", "none"));
     place.write("play/1-DEV.sh", "echo '// safe' >> src/lib.rs\n");
@@ -474,7 +472,7 @@ fn a_gate_that_fails_overturns_finish_whatever_main_says() {
     place.play("4-FINISH_REVIEW", &report(4, "PASS", "none"));
     place.play("4-FINISH_CHECK", &decision("FINISH", "null"));
     place.expect(&RUN, 0);
-    assert!(place.history().contains("FINISH does not stand: the gate"), "{}", place.history());
+    assert!(place.history().contains("FINISH refused: the gate"), "{}", place.history());
     assert!(place.read("prompts/3-FINISH_CHECK-1.txt").contains("exit 7\nnot ready"));
 }
 
@@ -612,14 +610,22 @@ fn an_agent_cannot_make_baton_write_or_remove_what_is_not_the_blackboards() {
 }
 
 #[test]
-fn who_may_only_look_leaves_the_project_as_it_was() {
+fn killed_in_a_stage_that_may_not_write_the_project_stays_as_it_is() {
     let place = tdd();
-    place.write("play/3-FINISH_CHECK.sh", "echo broken > src/lib.rs\n");
-    place.write("play/2-REVIEW.sh", "echo scratch > notes.txt\n");
-    let said = place.expect(&RUN, 0);
-    assert!(said.contains("may not write; its changes are undone: src/lib.rs"), "{said}");
-    assert_eq!(place.read("project/src/lib.rs"), "fn add() {}\n// safe\n");
-    assert!(!place.path("project/notes.txt").exists());
+    place.write(
+        "play/2-REVIEW.sh",
+        "[ $BATON_ATTEMPT = 1 ] && { echo mine >> src/lib.rs; touch ../reached; sleep 600; }\n",
+    );
+    let mut child = begin_with(&place, &RUN);
+    wait_for("the agent", || place.path("reached").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.write("project/mine.txt", "mine\n");
+    let said = place.expect(&RESUME, 0);
+    let line = "[2] REVIEW was interrupted; it starts over; changed meanwhile and kept: mine.txt, src/lib.rs";
+    assert!(said.contains(line), "{said}");
+    assert_eq!(place.read("project/src/lib.rs"), "fn add() {}\n// safe\nmine\n");
+    assert_eq!(place.read("project/mine.txt"), "mine\n");
 }
 
 #[test]

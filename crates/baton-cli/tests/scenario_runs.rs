@@ -5,6 +5,7 @@
 #![expect(dead_code, reason = "other tests use more of the scripted model")]
 
 mod scripted;
+#[expect(dead_code, reason = "each program of tests uses a part of it")]
 mod team;
 
 use std::collections::BTreeMap;

@@ -51,6 +51,9 @@ pub enum Event {
         stage: StageId,
         attempt: Attempt,
         restored: bool,
+        /// Files that changed since a stage that may not write started; they are kept.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<String>,
     },
     DecisionRefused {
         problem: String,
@@ -436,6 +439,57 @@ pub struct StageStarted {
     /// a file that is gone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub board: BTreeMap<String, String>,
+    /// The project when the stage started, if there is news.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<Box<ProjectCheck>>,
+}
+
+impl StageStarted {
+    /// Without anything that is known of the project and the blackboard.
+    pub fn new(stage: StageId, attempt: Attempt) -> StageStarted {
+        let board = BTreeMap::new();
+        StageStarted { stage, attempt, snapshot: None, ledger: None, board, project: None }
+    }
+}
+
+/// The project compared with the one for which passes were given.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectCheck {
+    /// The project at this moment.
+    pub snapshot: String,
+    /// Files that changed outside the stages since the last look: edits of the user, `baton undo`,
+    /// gates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// Agents whose pass no longer counts, with the files that changed after it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub void: BTreeMap<AgentName, Vec<String>>,
+    /// Writing agents of whose own files some changed after their pass, with these files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reworked: BTreeMap<AgentName, Vec<String>>,
+}
+
+impl ProjectCheck {
+    /// One sentence about changes outside the stages; `None` if there are none.
+    pub fn line(&self) -> Option<String> {
+        if self.changed.is_empty() {
+            return None;
+        }
+        let is_hit = |files: &Vec<String>| files.iter().any(|file| self.changed.contains(file));
+        let agents: Vec<&str> = self
+            .void
+            .iter()
+            .filter(|(_, files)| is_hit(files))
+            .map(|(own, _)| own.as_str())
+            .collect();
+        let void = match agents[..] {
+            [] => String::new(),
+            [only] => format!("; the pass of {only} no longer counts"),
+            _ => format!("; the passes of {} no longer count", agents.join(", ")),
+        };
+        Some(format!("changed outside the stages: {}{void}", self.changed.join(", ")))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -445,12 +499,49 @@ pub struct StageEnded {
     pub attempt: Attempt,
     pub result: StageResult,
     pub spent: Spent,
-    /// Files of the project that changed while it ran.
+    /// Files of the project that changed while it ran, if it may write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
     /// The project's files after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
+    /// Files that changed while a stage ran that may not write; they are kept as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unexpected: Vec<String>,
+    /// Of them, files because of which a pass of this stage does not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub voiding: Vec<String>,
+    /// The project when a stage that decides ended, if there is news.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<Box<ProjectCheck>>,
+}
+
+impl StageEnded {
+    /// Without anything that is known of the project.
+    pub fn new(stage: StageId, attempt: Attempt, result: StageResult, spent: Spent) -> StageEnded {
+        StageEnded {
+            stage,
+            attempt,
+            result,
+            spent,
+            changed: Vec::new(),
+            snapshot: None,
+            unexpected: Vec::new(),
+            voiding: Vec::new(),
+            project: None,
+        }
+    }
+
+    /// One sentence about changes while a stage ran that may not write.
+    pub fn unexpected_line(&self) -> Option<String> {
+        let name = &self.stage.name;
+        (!self.unexpected.is_empty()).then(|| {
+            format!(
+                "changed while {name}, which may not write, ran, and kept: {}",
+                self.unexpected.join(", ")
+            )
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -526,7 +617,7 @@ pub struct Decided {
     pub plan_summary: String,
     /// Statuses that changed.
     pub plan_changes: usize,
-    /// In FINISH_CHECK: why FINISH does not stand; empty when it does.
+    /// In FINISH_CHECK: the reasons why FINISH is refused; none if it is accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<String>,
 }

@@ -234,6 +234,10 @@ pub struct Routing {
 pub struct FinishRules {
     /// After so many refused finishes the person is asked.
     pub max_finish_attempts: u32,
+    /// Agents whose newest report must be a pass that counts before FINISH is accepted. Missing or
+    /// empty: those of `plan.verified_by`.
+    #[serde(default)]
+    pub passes: Vec<AgentName>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -489,7 +493,10 @@ pub struct Escalation {
 impl Policy {
     /// Reads a policy; `document` is the blackboard's own laid over the pack's.
     pub fn read(document: &Document) -> Result<Policy, Vec<Problem>> {
-        let policy: Policy = document.read().map_err(|problem| vec![problem])?;
+        let mut policy: Policy = document.read().map_err(|problem| vec![problem])?;
+        if policy.finish_rules.passes.is_empty() {
+            policy.finish_rules.passes.clone_from(&policy.plan.verified_by);
+        }
         let mut check = Check { document, problems: Vec::new() };
         check.report_rules(&policy.report_rules);
         check.plan(&policy.plan);
@@ -516,6 +523,10 @@ impl Policy {
         let mut out = Vec::new();
         all("report_rules.apply_to", &self.report_rules.apply_to, &mut out);
         all("plan.verified_by", &self.plan.verified_by, &mut out);
+        // Those of a policy that names none are the verifiers.
+        let passes = self.finish_rules.passes.iter().enumerate();
+        let own = passes.filter(|(_, agent)| !self.plan.verified_by.contains(agent));
+        out.extend(own.map(|(index, agent)| (format!("finish_rules.passes.{index}"), agent)));
         for (path, map) in [
             ("routing.needs_pass", &self.routing.needs_pass),
             ("routing.after_fail", &self.routing.after_fail),
@@ -683,6 +694,9 @@ impl Check<'_> {
         );
         let verifiers = policy.plan.verified_by.iter().enumerate();
         asked.extend(verifiers.map(|(index, agent)| (format!("plan.verified_by.{index}"), agent)));
+        let passes = policy.finish_rules.passes.iter().enumerate();
+        let named = passes.filter(|(_, agent)| !policy.plan.verified_by.contains(agent));
+        asked.extend(named.map(|(index, agent)| (format!("finish_rules.passes.{index}"), agent)));
         asked.extend(policy.evaluation.iter().map(|own| ("evaluation.of".to_owned(), &own.of)));
         for (agent, needed) in &policy.routing.needs_pass {
             asked.extend(

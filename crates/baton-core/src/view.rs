@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use crate::decision::{self, Moment, Next, Question};
-use crate::event::{Asker, Decided, Event, Record, ReportFacts, StageResult};
-use crate::id::{AgentName, FINISH_CHECK, MAIN};
+use crate::event::{Asker, Decided, Event, ProjectCheck, Record, ReportFacts, StageResult};
+use crate::id::{AgentName, FINISH_CHECK, FINISH_REVIEW, MAIN};
 use crate::text;
 use crate::workflow::{Phase, State, Totals};
 
@@ -79,9 +79,14 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             Some(format!("continues with changed rules: {changed}"))
         }
         Event::Resumed { .. } => Some("resumed".to_owned()),
-        Event::StageStarted(_) | Event::GateStarted { .. } => None,
+        Event::GateStarted { .. } => None,
+        Event::StageStarted(started) => at(changed_line(started.project.as_deref())?),
         Event::StageEnded(ended) => match &ended.result {
-            StageResult::Answer(_) => None,
+            StageResult::Answer(_) => {
+                let lines = [ended.unexpected_line(), changed_line(ended.project.as_deref())];
+                let lines: Vec<String> = lines.into_iter().flatten().collect();
+                (!lines.is_empty()).then(|| text::shown(&lines.join("; "), 500)).and_then(at)
+            }
             StageResult::Failed(why) | StageResult::TimedOut(why) | StageResult::Unusable(why) => {
                 at(format!("{} failed: {}", ended.stage.name, text::shown(why, 300)))
             }
@@ -93,11 +98,14 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
                 ))
             }
         },
-        Event::StageLost { stage, restored, .. } => {
-            let how = if *restored {
-                "the project is back to what it was before it"
-            } else {
-                "it starts over"
+        Event::StageLost { stage, restored, changed, .. } => {
+            let how = match (*restored, changed.is_empty()) {
+                (true, _) => "the project is back to what it was before it".to_owned(),
+                (false, true) => "it starts over".to_owned(),
+                (false, false) => {
+                    let files = text::shown(&changed.join(", "), 300);
+                    format!("it starts over; changed meanwhile and kept: {files}")
+                }
             };
             at(format!("{} was interrupted; {how}", stage.name))
         }
@@ -154,12 +162,20 @@ fn decided_line(decided: &Decided, agents: &[AgentName]) -> Option<String> {
     };
     let open = match (&decision.next, decided.open.is_empty()) {
         (Next::Finish, false) => {
-            format!("; it does not stand: {}", text::shown(&decided.open.join("; "), 200))
+            format!("; refused: {}", text::shown(&decided.open.join("; "), 500))
         }
         _ => String::new(),
     };
     let reason = text::shown(&decision.reason, 160);
-    Some(format!("MAIN → {}: {reason}{plan}{open}", decision.next.word()))
+    let overridden = match decision.overrules_review {
+        true => format!("; override: {FINISH_REVIEW} is ignored"),
+        false => String::new(),
+    };
+    Some(format!("MAIN → {}: {reason}{plan}{overridden}{open}", decision.next.word()))
+}
+
+fn changed_line(check: Option<&ProjectCheck>) -> Option<String> {
+    check?.line().map(|line| text::shown(&line, 500))
 }
 
 fn report_line(facts: &ReportFacts) -> String {

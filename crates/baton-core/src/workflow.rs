@@ -16,6 +16,7 @@ mod entry;
 mod evaluation;
 mod judge;
 mod limits;
+mod passes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +40,8 @@ use crate::report::ArchiveName;
 pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
 pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
-pub use judge::{Judged, facts_of, judge_decision, judge_report, plan_hash};
+pub use judge::{Judged, facts_of, judge_decision, judge_report, least_coverage, plan_hash};
+pub use passes::{Passes, Reference};
 
 /// What a run goes by; it does not change while the run does.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +80,7 @@ pub struct State {
     pub newest: BTreeMap<AgentName, (u64, ReportFacts)>,
     /// Whose report came last.
     pub last_reporter: Option<AgentName>,
-    /// The last stage of each agent that writes, by the number of its end.
+    /// The last stage of each agent that changed the project, by the number of its end.
     pub wrote: BTreeMap<AgentName, u64>,
     /// Tasks that the tester named, and those it named in a report that passed.
     pub tested: BTreeSet<String>,
@@ -127,6 +129,12 @@ pub struct State {
     /// The gates that ran in this run, each with its last result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gate_results: Vec<GateRun>,
+    /// The project when passes were given.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub passes: Passes,
+    /// The override of the last FINISH_CHECK, with its reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<String>,
 }
 
 /// The last run of a gate.
@@ -328,12 +336,15 @@ pub struct Current {
     pub evaluation: Option<String>,
     /// FINISH was asked for.
     pub is_finish: bool,
-    /// The second decision, where FINISH does not stand or something else is next.
+    /// The second decision, of FINISH_CHECK.
     pub check: Option<Decided>,
     pub answer: Option<Answer>,
     pub failure: Option<String>,
     /// The project's files after the last stage.
     pub project: Option<String>,
+    /// Changes of the project that no stage is allowed to make, for the history.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -455,6 +466,8 @@ impl State {
             machine: start.machine.clone(),
             plan_hash: None,
             gate_results: Vec::new(),
+            passes: Passes::default(),
+            overridden: None,
         }
     }
 
@@ -683,6 +696,7 @@ impl State {
                 let tokens = ledger.and_then(|ledger| ledger["tokens"].as_u64()).unwrap_or(0);
                 self.board.extend(started.board.clone());
                 self.board.retain(|_, digest| !digest.is_empty());
+                self.look_at_start(started, is_new(&from));
                 is_mine.then(|| Phase::Running { stage, attempt, tokens, from: Box::new(from) })
             }
             (Phase::Running { stage, attempt, from, .. }, Event::StageEnded(ended)) => {
@@ -894,13 +908,15 @@ impl State {
         rules: &Rules<'_>,
     ) -> Option<Phase> {
         // A correction continues a stage that is counted already.
-        let is_new = refused_of(&from).iter().all(|refused| refused.answer.is_empty());
+        let is_new = is_new(&from);
         self.totals.stages += u32::from(is_new);
         self.add(&ended.spent);
         self.approvals.is_seen = false;
         let is_main = matches!(from, Phase::Decide { .. });
         self.totals.main_calls += u32::from(is_main && is_new);
-        if rules.writes(&ended.stage.name) {
+        let writes = rules.writes(&ended.stage.name);
+        // Without a snapshot it is not known whether anything changed.
+        if writes && (ended.snapshot.is_none() || !ended.changed.is_empty()) {
             self.wrote.insert(ended.stage.name.clone(), seq);
         }
         if let Some(subloop) = rules.subloop() {
@@ -915,7 +931,10 @@ impl State {
         if !is_main {
             self.current.project.clone_from(&ended.snapshot);
             self.remember_changes(ended);
+            self.look_at_end(ended, is_new, seq, writes);
         }
+        self.current.notes.extend(ended.unexpected_line());
+        self.look(ended.project.as_deref());
         match (from, &ended.result) {
             (Phase::Decide { check, tries, refused }, StageResult::Answer(answer)) => {
                 Some(Phase::JudgeDecision { check, tries, refused, answer: answer.clone() })
@@ -997,6 +1016,7 @@ impl State {
         self.plan_hash = Some(decided.plan_after.clone());
         if check {
             self.current.check = Some(decided.clone());
+            self.overridden = self.override_of(decided, rules);
             self.totals.finishes_overturned += u32::from(!self.is_finished());
             return Some(Phase::Record);
         }
@@ -1037,6 +1057,7 @@ impl State {
         }
         self.totals.passes_overturned += u32::from(facts.overturned.is_some());
         self.newest.insert(facts.agent.clone(), (seq, facts.clone()));
+        self.judged_project(&facts.agent);
         self.last_reporter = Some(facts.agent.clone());
         self.current.reports.push(facts.clone());
         let has_gates = !rules.gates(job.agent.as_str()).is_empty();
@@ -1248,6 +1269,11 @@ fn resumed(phase: Phase) -> Phase {
         Phase::Work { job } => Phase::Work { job: Job { tries: 1, ..job } },
         other => other,
     }
+}
+
+/// Whether a stage is more than the correction of a refused answer.
+fn is_new(from: &Phase) -> bool {
+    refused_of(from).iter().all(|refused| refused.answer.is_empty())
 }
 
 /// The refused answers before the stage that this phase begins.

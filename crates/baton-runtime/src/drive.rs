@@ -3,6 +3,8 @@
 //! resuming is this loop, started from disk.
 
 mod files;
+mod outputs;
+mod passes;
 mod reading;
 mod rules;
 mod scenario;
@@ -16,7 +18,7 @@ use baton_core::event::{
     AdoptedRules, Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded,
     StageId, StageResult, StageStarted, Stop, VERSION,
 };
-use baton_core::id::{AgentName, Attempt, RunId, Timestamp, Tokens};
+use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, RunId, Timestamp, Tokens};
 use baton_core::machine::{Machine, StageLimits};
 use baton_core::prompt::{
     Correction, FinishFacts, GateResult, Prompt, ReadFile, RunFacts, StageChange,
@@ -388,7 +390,9 @@ impl<'a> Drive<'a> {
         lock: Lock,
     ) -> Drive<'a> {
         let guard = Guard::new(&around.board.root);
-        let snapshots = Snapshots::new(&around.project, &around.board.root, around.disk.clone());
+        let mut snapshots =
+            Snapshots::new(&around.project, &around.board.root, around.disk.clone());
+        snapshots.outputs = outputs::own();
         let mark = mark_of(&around.board.root);
         Drive {
             around,
@@ -684,8 +688,11 @@ impl<'a> Drive<'a> {
         if let Some(why) = self.state.would_exceed(prompt.tokens().0 + more) {
             return self.commit(Event::Stopped { why });
         }
+        let now = self.snapshots.take()?;
+        let project = self.project_check(&now, &[])?;
+        // A model that only decides touches nothing: there is nothing to bring back after it.
         let can_write = act.writes || self.around.executors.of(&act.stage).can_write();
-        act.before = if can_write { Some(self.snapshots.take()?) } else { None };
+        act.before = (can_write || !is_decision(who)).then_some(now);
         self.snapshot.clone_from(&act.before);
         self.say_skipped();
         // Stopped while the prompt or the snapshot was made: the stage has not begun.
@@ -699,6 +706,7 @@ impl<'a> Drive<'a> {
             snapshot: act.before.clone(),
             ledger: Some(files::ledger(&prompt, &act.corrections, &asked)),
             board: self.guard.differing(&self.state.board),
+            project,
         };
         if act.stage.subloop.is_some() && self.subloop_lock.is_none() {
             self.lock_subloop()?;
@@ -742,29 +750,44 @@ impl<'a> Drive<'a> {
         trespassed: Vec<String>,
     ) -> Result<(), Error> {
         let Act { stage, attempt, writes, before, .. } = act;
-        let mut after = if before.is_some() { Some(self.snapshots.take()?) } else { None };
-        let mut changed = match (&before, &after) {
-            (Some(before), Some(after)) => self.snapshots.changed(before, after)?,
-            _ => Vec::new(),
+        let is_decision = matches!(stage.name.as_str(), MAIN | FINISH_CHECK);
+        let is_compared = is_decision && self.state.passes_given().next().is_some();
+        let now = match before.is_some() || is_compared {
+            true => Some(self.snapshots.take()?),
+            false => None,
         };
-        // Who may only look leaves the project as it was: a pass before it still counts.
-        if let Some(before) = before.as_ref().filter(|_| !writes && !changed.is_empty()) {
-            self.snapshots.restore(before)?;
-            let names = baton_core::text::shown(&changed.join(", "), 200);
-            (self.around.watch)(Notice::Said(format!(
-                "{stage} may not write; its changes are undone: {names}"
-            )));
-            after = Some(before.clone());
-            changed.clear();
+        let (mut changed, mut unexpected, mut voiding) = (Vec::new(), Vec::new(), Vec::new());
+        match before.as_ref().zip(now.as_ref()) {
+            Some((before, now)) if writes => changed = self.changed(before, now)?,
+            // The user may have changed them: they stay as they are, and a pass does not count.
+            Some((before, now)) => {
+                unexpected = passes::named(self.noteworthy(before, now)?);
+                voiding = self.voiding_stage(before, now)?;
+            }
+            None => {}
         }
+        let project = match now.as_ref().filter(|_| is_compared) {
+            Some(now) => self.project_check(now, &unexpected)?,
+            None => None,
+        };
+        let snapshot = now.filter(|_| before.is_some());
         let result = if trespassed.is_empty() {
             outcome.result
         } else {
             StageResult::Trespassed(trespassed)
         };
-        let ended =
-            StageEnded { stage, attempt, result, spent: outcome.spent, changed, snapshot: after };
-        self.commit(Event::StageEnded(Box::new(ended)))
+        let spent = outcome.spent;
+        self.commit(Event::StageEnded(Box::new(StageEnded {
+            stage,
+            attempt,
+            result,
+            spent,
+            changed,
+            snapshot,
+            unexpected,
+            voiding,
+            project,
+        })))
     }
 
     fn continues(&mut self, act: &Act) -> bool {
@@ -904,17 +927,21 @@ impl<'a> Drive<'a> {
         FinishFacts { stage_changes: Some(changes.collect()), gates: Some(gates.collect()) }
     }
 
-    /// A stage was started by a process that is gone. One whose steps are written down goes on from
-    /// there. Of any other nobody knows what it did: what it changed is kept aside, the project goes
-    /// back to where it was, and the next attempt begins.
-    fn recover(&mut self, mut act: Act) -> Result<(), Error> {
+    /// A stage was started by a process that is gone. One whose steps are written down continues from
+    /// there. Any other begins its next attempt: if it may write, what it changed is kept aside, and
+    /// the project goes back to where it was; after any other stage the project stays as it is.
+    fn recover(&mut self, act: Act) -> Result<(), Error> {
         if self.continues(&act) {
-            self.keep_edits(&mut act)?;
             return self.perform(act, None);
         }
-        let Act { stage, attempt, before, .. } = act;
+        let Act { stage, attempt, before, writes, .. } = act;
         let mut restored = false;
-        if let Some(before) = before {
+        let mut changed = Vec::new();
+        if let Some(before) = before.as_ref().filter(|_| !writes) {
+            let now = self.snapshots.take()?;
+            changed = passes::named(self.noteworthy(before, &now)?);
+        }
+        if let Some(before) = before.filter(|_| writes) {
             let kept = self.snapshots.take()?;
             let edited = self.edited_since(&before, &kept)?;
             let files = match (edited.is_empty(), self.edits) {
@@ -923,7 +950,7 @@ impl<'a> Drive<'a> {
                     return Err(Error::EditedSince { stage: stage.to_string(), files });
                 }
                 (false, Some(Edits::Keep)) => {
-                    return self.commit(Event::StageLost { stage, attempt, restored: false });
+                    return self.commit(Event::StageLost { stage, attempt, restored, changed });
                 }
                 _ if kept == before => Vec::new(),
                 _ => self.snapshots.restore(&before)?,
@@ -937,22 +964,7 @@ impl<'a> Drive<'a> {
                 (self.around.watch)(Notice::Said(said));
             }
         }
-        self.commit(Event::StageLost { stage, attempt, restored })
-    }
-
-    /// A stage that may not write leaves the project as it found it. If the user edited files while
-    /// it was open, it finds the project as it is now.
-    fn keep_edits(&mut self, act: &mut Act) -> Result<(), Error> {
-        let Some(before) = act.before.clone().filter(|_| !act.writes) else { return Ok(()) };
-        let now = self.snapshots.take()?;
-        let edited = self.edited_since(&before, &now)?;
-        if !edited.is_empty() {
-            let names = baton_core::text::shown(&edited.join(", "), 300);
-            let said = format!("changed while {} was interrupted, and kept: {names}", act.stage);
-            (self.around.watch)(Notice::Said(said));
-            act.before = Some(now);
-        }
-        Ok(())
+        self.commit(Event::StageLost { stage, attempt, restored, changed })
     }
 
     /// Files that changed when the process that ran the stage was gone already.
@@ -1037,6 +1049,10 @@ impl<'a> Drive<'a> {
         }
         Ok(self.guard.own(name)?)
     }
+}
+
+fn is_decision(who: &For) -> bool {
+    matches!(who, For::Main | For::FinishCheck)
 }
 
 /// The task as the history shows it.

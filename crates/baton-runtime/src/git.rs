@@ -1,7 +1,8 @@
 //! What Baton has to do with git: it keeps a blackboard out of it by one line in `info/exclude`, and
-//! tells whether a work tree has changes. The project's own git configuration is never read: it could
+//! tells whether a work tree has changes and which files are tracked. The project's own git configuration is never read: it could
 //! make git start any program.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,14 +53,44 @@ pub fn head_of(top: &Path) -> Option<String> {
 /// How many files of the work tree are not as they were committed. `None`: none, or it cannot be
 /// told.
 pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {
+    let (top, own) = work_tree(project)?;
+    let args = ["status", "--porcelain", "--ignore-submodules"];
+    let said = asked(top, &own, top, &args, environment)?;
+    let changes = said.lines().filter(|line| !line.is_empty()).count();
+    (changes > 0).then_some(changes)
+}
+
+/// The files of a project that git tracks, by their paths from its root. `None`: there are none, or
+/// they cannot be listed.
+pub fn tracked(project: &Path, environment: &Environment) -> Option<BTreeSet<String>> {
+    let (top, own) = work_tree(project)?;
+    let said = asked(top, &own, project, &["ls-files", "-z"], environment)?;
+    let names = said.split('\0').filter(|name| !name.is_empty());
+    let files: BTreeSet<String> = names.map(str::to_owned).collect();
+    (!files.is_empty()).then_some(files)
+}
+
+/// The work tree that a folder is in, and its git folder.
+fn work_tree(folder: &Path) -> Option<(&Path, PathBuf)> {
+    folder.ancestors().find_map(|own| Some((own, work_tree_folder(own)?)))
+}
+
+/// What git answers in a folder of a work tree. The project's own configuration is not read.
+fn asked(
+    top: &Path,
+    own: &Path,
+    inside: &Path,
+    args: &[&str],
+    environment: &Environment,
+) -> Option<String> {
     environment.program("git")?;
-    let (top, own) =
-        project.ancestors().find_map(|folder| Some((folder, work_tree_folder(folder)?)))?;
     let common = git_folder(top)?;
     // A git folder of our own, with nothing of the project's configuration in it.
     let folder = tempfile::tempdir().ok()?;
     let copy = |name: &str, bytes: &[u8]| store::write(&folder.path().join(name), bytes).ok();
-    copy("HEAD", format!("{}\n", head(&own, &common)?).as_bytes())?;
+    // Before the first commit there is only a branch without one.
+    let head = head(own, &common).unwrap_or_else(|| "ref: refs/heads/main".to_owned());
+    copy("HEAD", format!("{head}\n").as_bytes())?;
     fs::create_dir(folder.path().join("refs")).ok()?;
     fs::create_dir(folder.path().join("info")).ok()?;
     copy("index", &load::bytes(&own.join("index"), 256 << 20).ok()?)?;
@@ -77,19 +108,18 @@ pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {
         set("GIT_OPTIONAL_LOCKS", Path::new("0")),
     ]);
     let program = Program {
-        argv: ["git", "status", "--porcelain", "--ignore-submodules"].map(OsString::from).to_vec(),
-        folder: top.to_owned(),
+        argv: ["git"].iter().chain(args).map(OsString::from).collect(),
+        folder: inside.to_owned(),
         environment: variables,
         input: Vec::new(),
         limit: Duration::from_secs(10),
         mark: "git".to_owned(),
-        most: 1 << 20,
+        most: 64 << 20,
         copy: None,
         confine: Confine::Off,
     };
     let ran = sandbox::run(&program, &Interrupt::default()).ok()?;
-    let changes = ran.stdout.text().lines().filter(|line| !line.is_empty()).count();
-    (ran.how == How::Exit(0) && changes > 0).then_some(changes)
+    (ran.how == How::Exit(0)).then(|| ran.stdout.text())
 }
 
 /// The commit that a work tree stands on.

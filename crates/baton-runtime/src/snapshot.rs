@@ -68,6 +68,8 @@ pub struct Snapshots {
     known: BTreeMap<String, Known>,
     /// Files that were too large to be kept.
     pub skipped: Vec<String>,
+    /// Files that another process is writing for us, by device and inode: never restored.
+    pub outputs: BTreeSet<(u64, u64)>,
 }
 
 impl Snapshots {
@@ -75,7 +77,8 @@ impl Snapshots {
         let known = load::text(&board.join(FOLDER).join("index.json"), MAX_MANIFEST).ok();
         let known = known.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let (project, board) = (project.to_owned(), board.to_owned());
-        Snapshots { project, board, disk, known, skipped: Vec::new() }
+        let (skipped, outputs) = (Vec::new(), BTreeSet::new());
+        Snapshots { project, board, disk, known, skipped, outputs }
     }
 
     /// Keeps the project as it is now; its name is made of its content.
@@ -253,18 +256,25 @@ impl Snapshots {
         let mut changed = Vec::new();
         for (name, entry) in &wanted.files {
             // What was too large to be kept is left as it is.
-            if now.files.get(name) != Some(entry) && !entry.hash.is_empty() {
+            if now.files.get(name) != Some(entry) && !entry.hash.is_empty() && !self.is_output(name)
+            {
                 self.restore_one(name, entry)?;
                 changed.push(name.clone());
             }
         }
         // Only now, with the rules of that time in place again: what they ignore is not ours to remove.
         let (now, _) = self.look()?;
-        for (name, _) in now.files.iter().filter(|(name, _)| !wanted.files.contains_key(*name)) {
+        let is_new = |name: &&String| !wanted.files.contains_key(*name) && !self.is_output(name);
+        for name in now.files.keys().filter(is_new) {
             self.disk.remove(&self.project.join(name))?;
             changed.push(name.clone());
         }
         Ok(changed)
+    }
+
+    fn is_output(&self, name: &str) -> bool {
+        let metadata = fs::metadata(self.project.join(name));
+        metadata.is_ok_and(|own| self.outputs.contains(&(own.dev(), own.ino())))
     }
 
     fn restore_one(&self, name: &str, entry: &Entry) -> Result<(), Error> {

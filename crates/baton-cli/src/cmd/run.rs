@@ -553,7 +553,12 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
             files.dedup();
             let files = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
             let gates = passed_gates(state, board);
-            (0, format!("finished\nfiles changed: {files}\ngates passed: {gates}\n{figures}\n"))
+            let overridden = state.overridden.as_ref();
+            let overridden = overridden.map_or(String::new(), |line| format!("override: {line}\n"));
+            let text = format!(
+                "finished\nfiles changed: {files}\ngates passed: {gates}\n{overridden}{figures}\n"
+            );
+            (0, text)
         }
         End::Waiting => {
             let records = records(board, state.run.as_str()).unwrap_or_default();
@@ -580,7 +585,7 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
     };
     let mut reply = Reply::new(
         text,
-        json!({ "ok": code == 0, "run": state.run, "iteration": state.iteration, "totals": totals, "stopped": state.stopped, "waiting": *end == End::Waiting }),
+        json!({ "ok": code == 0, "run": state.run, "iteration": state.iteration, "totals": totals, "stopped": state.stopped, "override": state.overridden, "waiting": *end == End::Waiting }),
     );
     reply.code = code;
     reply

@@ -59,6 +59,13 @@ pub(super) fn status(place: &Place) -> Outcome {
         vec!["state".to_owned(), standing.clone()],
     ];
     rows.extend(figures(&state));
+    let void: Vec<String> = (state.passes.void.keys())
+        .filter(|_| run_state != RunState::Finished)
+        .filter_map(|agent| state.counted_pass(agent).err())
+        .collect();
+    rows.extend(void.iter().map(|why| vec!["void pass".to_owned(), text::shown(why, 300)]));
+    let overridden = state.overridden.iter();
+    rows.extend(overridden.map(|line| vec!["override".to_owned(), text::shown(line, 300)]));
     let mean = prompts.iter().sum::<u64>() / prompts.len().max(1) as u64;
     if !prompts.is_empty() {
         let value = format!("{} average, {} max", kilobytes(mean), kilobytes(largest));
@@ -81,7 +88,7 @@ pub(super) fn status(place: &Place) -> Outcome {
     let alarms: Vec<_> = alarms.iter().map(alarm).collect();
     let question = question.map(|(number, question)| asked_json(number, question));
     let stopped = state.stopped.as_ref().filter(|_| run_state != RunState::Abandoned);
-    let json = json!({ "ok": true, "run": run, "state": run_state, "stands": standing, "question": question, "iteration": state.iteration, "totals": state.totals, "limits": state.limits, "stopped": stopped, "alarms": alarms });
+    let json = json!({ "ok": true, "run": run, "state": run_state, "stands": standing, "question": question, "iteration": state.iteration, "totals": state.totals, "limits": state.limits, "stopped": stopped, "void_passes": void, "override": state.overridden, "alarms": alarms });
     Ok(Reply::new(out, json))
 }
 
@@ -386,11 +393,15 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
             transcripts = (transcripts.0 + count, transcripts.1 + bytes);
             continue;
         }
-        wanted.extend(all.iter().filter_map(|record| match &record.event {
-            Event::StageStarted(started) => started.snapshot.clone(),
-            Event::StageEnded(ended) => ended.snapshot.clone(),
-            _ => None,
-        }));
+        for record in &all {
+            let (snapshot, project) = match &record.event {
+                Event::StageStarted(own) => (&own.snapshot, &own.project),
+                Event::StageEnded(own) => (&own.snapshot, &own.project),
+                _ => continue,
+            };
+            wanted.extend(snapshot.clone());
+            wanted.extend(project.as_ref().map(|own| own.snapshot.clone()));
+        }
     }
     let snapshots = Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
     let pruned = snapshots.prune(&wanted, is_dry);

@@ -47,6 +47,15 @@ impl Place {
         place
     }
 
+    /// Rules for runs that are about something else: no coverage, and REVIEW's pass is enough.
+    pub(crate) fn with_short_rules(&self) {
+        let policy = "project/.baton/memory/verification_policy.json";
+        let mut rules: serde_json::Value = serde_json::from_str(&self.read(policy)).unwrap();
+        rules["tdd_rules"]["min_coverage"] = 0.into();
+        rules["finish_rules"]["passes"] = serde_json::json!(["REVIEW"]);
+        self.write(policy, format!("{rules:#}\n"));
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

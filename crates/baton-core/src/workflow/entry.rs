@@ -2,7 +2,7 @@
 
 use super::{Answer, Rules, State};
 use crate::decision::{self, Decision, Moment, Next};
-use crate::event::{Event, HistoryText};
+use crate::event::{Decided, Event, HistoryText};
 use crate::history::{self, Block, Entry, Heading, Milestone};
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, Timestamp};
 use crate::plan::Plan;
@@ -93,7 +93,10 @@ impl State {
         lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
         lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
         lines.extend(self.finish_line(rules));
+        let overridden = self.overridden.iter().filter(|_| self.current.check.is_some());
+        lines.extend(overridden.map(|line| ("override", line.clone())));
         lines.extend(decision.and_then(|decision| decision.note).map(|note| ("note", note)));
+        lines.extend(self.current.notes.iter().map(|note| ("note", note.clone())));
         let fields = lines.iter().map(|(key, value)| Entry::field(key, text::cut(value, FIELD)));
         let title =
             history::milestone_title(&self.milestones(rules), &rules.pack.policy.milestones.texts);
@@ -116,15 +119,32 @@ impl State {
         let agents = rules.pack.manifest.agent_names();
         let decision = decision::read(&check.answer, &agents, Moment::FinishCheck).ok()?;
         let how = match decision.next {
-            _ if self.is_finished() => format!("{FINISH} stands: {}", decision.reason),
-            Next::Finish => format!("{FINISH} does not stand: {}", check.open.join("; ")),
+            _ if self.is_finished() => format!("{FINISH} accepted: {}", decision.reason),
+            Next::Finish => format!(
+                "{FINISH} refused: {} (reason of {FINISH_CHECK}: {})",
+                check.open.join("; "),
+                decision.reason
+            ),
             next => format!(
-                "{FINISH} does not stand: {FINISH_CHECK} chose {}: {}",
+                "{FINISH} refused: {FINISH_CHECK} chose {}: {}",
                 next.word(),
                 decision.reason
             ),
         };
         Some(("finish", how))
+    }
+
+    /// The override of a FINISH_CHECK decision, if FINISH_REVIEW did not pass.
+    pub(super) fn override_of(&self, check: &Decided, rules: &Rules<'_>) -> Option<String> {
+        let agents = rules.pack.manifest.agent_names();
+        let decision = decision::read(&check.answer, &agents, Moment::FinishCheck).ok()?;
+        let review = self.current.reports.iter().rfind(|facts| facts.agent == FINISH_REVIEW);
+        let is_needed = !review.is_some_and(|facts| facts.outcome == Some(Outcome::Pass));
+        let is_used = decision.overrules_review && decision.next == Next::Finish;
+        (is_used && is_needed).then(|| {
+            let verdict = review.and_then(|facts| facts.verdict.as_deref()).unwrap_or("missing");
+            format!("{FINISH_REVIEW} {verdict} ignored: {}", decision.reason)
+        })
     }
 
     /// MAIN's decision of this iteration.

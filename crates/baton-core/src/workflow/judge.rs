@@ -5,7 +5,7 @@ use super::{Rules, State};
 use crate::decision::{self, Decision, Moment, Next, PlanChange};
 use crate::event::{Decided, Event, ReportFacts};
 use crate::id::AgentName;
-use crate::plan::{Applied, Finality, Plan};
+use crate::plan::{Applied, Finality, Plan, Task};
 use crate::policy::{Outcome, Policy, ReportRules, UNKNOWN_CLASS};
 use crate::problem::{Problem, list};
 use crate::report::{self, Expected, Report};
@@ -48,18 +48,19 @@ pub fn judge_decision(
     {
         return refused(&[problem]);
     }
-    if let Some(problem) = not_due(state, &decision.next) {
+    let problem = not_due(state, &decision.next).or_else(|| stale(state, rules, &decision.next));
+    if let Some(problem) = problem {
         return refused(&[problem]);
     }
     let applied = match planned(state, rules, &decision, plan) {
         Ok(applied) => applied,
         Err(problems) => return refused(&decision::located(answer, problems)),
     };
-    if let Err(problem) = tested_first(state, rules, &decision, plan) {
-        return refused(&[problem]);
-    }
     let new = applied.as_ref().map(|applied| applied.plan.text().to_owned());
     let after = new.as_deref().unwrap_or(plan);
+    if let Err(problem) = tested_first(state, rules, &decision, after) {
+        return refused(&[problem]);
+    }
     let open = match (check, &decision.next) {
         (true, Next::Finish) => open_points(state, rules, after, decision.overrules_review),
         _ => Vec::new(),
@@ -84,6 +85,15 @@ fn not_due(state: &State, next: &Next) -> Option<Problem> {
     (!is_due).then(|| Problem::new("routing-due", message).found(next.word()).expected(expected))
 }
 
+/// A pass that an agent needs before it runs is over when what was judged has changed.
+fn stale(state: &State, rules: &Rules<'_>, next: &Next) -> Option<Problem> {
+    let Next::Agent(agent) = next else { return None };
+    let needed = rules.pack.policy.routing.needs_pass.get(agent)?;
+    let (needed, why) =
+        needed.iter().find_map(|own| Some((own, state.stale_pass(agent, own, rules)?)))?;
+    Some(Problem::new("routing-stale-pass", why).one_of(agent.as_str(), &[needed.as_str()]))
+}
+
 /// The plan after a decision; `None` where it changes nothing.
 fn planned(
     state: &State,
@@ -105,14 +115,34 @@ fn planned(
             old.clone().unwrap_or(empty).replaced(text, &policy.plan, &finality)?
         }
     };
-    tested_before_done(state, rules, &applied)?;
+    let old = old.map(|old| old.tasks).unwrap_or_default();
+    tested_before_done(state, rules, &old, &applied)?;
+    if decision.next == Next::Finish {
+        nothing_dropped(&old, &applied, &policy.plan.final_status)?;
+    }
     Ok(Some(applied))
+}
+
+/// A decision to finish may not remove the tasks that are not done.
+fn nothing_dropped(old: &[Task], applied: &Applied, done: &str) -> Result<(), Vec<Problem>> {
+    let is_open = |task: &&Task| applied.dropped.contains(&task.id) && task.status != done;
+    match old.iter().find(is_open) {
+        None => Ok(()),
+        Some(task) => {
+            let message = format!(
+                "a decision to finish may not drop task `{}`, which is `{}`",
+                task.id, task.status
+            );
+            Err(vec![Problem::new("plan-dropped", message).found(&task.id)])
+        }
+    }
 }
 
 /// A task that needs a test is done only after a passing report of the tester named it.
 fn tested_before_done(
     state: &State,
     rules: &Rules<'_>,
+    old: &[Task],
     applied: &Applied,
 ) -> Result<(), Vec<Problem>> {
     let policy = &rules.pack.policy;
@@ -120,15 +150,17 @@ fn tested_before_done(
     let Some(subloop) = policy.subloop.as_ref().filter(|_| is_asked) else { return Ok(()) };
     // Done is what stands last before the final status, and that one too.
     let end: Vec<&String> = policy.plan.statuses.iter().rev().take(2).collect();
-    for change in applied.changes.iter().filter(|change| end.contains(&&change.to)) {
-        let task = applied.plan.task(&change.id);
-        let needs = task.and_then(|task| task.field("test_required")).is_some_and(is_true);
-        if needs && !state.passed.contains(&change.id) {
+    // Also a task that comes with this status.
+    let is_same =
+        |task: &Task| old.iter().any(|own| own.id == task.id && own.status == task.status);
+    for task in applied.plan.tasks.iter().filter(|task| end.contains(&&task.status)) {
+        let needs = task.field("test_required").is_some_and(is_true);
+        if needs && !is_same(task) && !state.passed.contains(&task.id) {
             let message = format!(
                 "task `{}` may not become `{}` before a passing report of `{}` names it",
-                change.id, change.to, subloop.tester
+                task.id, task.status, subloop.tester
             );
-            return Err(vec![Problem::new("tdd-test-required", message).found(&change.id)]);
+            return Err(vec![Problem::new("tdd-test-required", message).found(&task.id)]);
         }
     }
     Ok(())
@@ -173,7 +205,7 @@ fn is_true(value: &str) -> bool {
     value.trim().eq_ignore_ascii_case("true")
 }
 
-/// Why FINISH does not stand now; empty when it does.
+/// Everything because of which FINISH is refused now; empty if it is accepted.
 fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) -> Vec<String> {
     let policy = &rules.pack.policy;
     let mut open = Vec::new();
@@ -191,7 +223,11 @@ fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) ->
         }
         Err(_) => open.push("the plan cannot be read".to_owned()),
     }
-    if let Finality::Refused(why) = finality(state, rules) {
+    let passes = &policy.finish_rules.passes;
+    open.extend(passes.iter().filter_map(|agent| state.counted_pass(agent).err()));
+    if let Finality::Refused(why) = finality(state, rules)
+        && !open.contains(&why)
+    {
         open.push(why);
     }
     let failed = state.current.gates.iter().filter(|gate| !gate.passed);
@@ -207,17 +243,24 @@ fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) ->
     open
 }
 
-/// The tester's coverage, where the policy asks for one.
+/// The percentage of coverage that the tester must report, if any.
+pub fn least_coverage(_state: &State, rules: &Rules<'_>) -> Option<u32> {
+    let least = rules.pack.policy.tdd_rules.as_ref()?.min_coverage;
+    (least > 0).then_some(least)
+}
+
+/// The tester's coverage in this run, where the policy asks for one.
 fn coverage_problem(state: &State, rules: &Rules<'_>) -> Option<String> {
-    let policy = &rules.pack.policy;
-    let (tdd, subloop) = policy.tdd_rules.as_ref().zip(policy.subloop.as_ref())?;
-    let (_, newest) = state.newest.get(&subloop.tester)?;
-    too_low(newest.coverage, tdd.min_coverage)
+    let least = least_coverage(state, rules)?;
+    let tester = &rules.pack.policy.subloop.as_ref()?.tester;
+    match state.newest.get(tester).filter(|(seq, _)| *seq > 0) {
+        Some((_, newest)) => too_low(newest.coverage, least),
+        None => Some(format!("`{tester}` has not reported coverage; the minimum is {least}%")),
+    }
 }
 
 fn too_low(coverage: Option<u32>, least: u32) -> Option<String> {
     match coverage {
-        _ if least == 0 => None,
         Some(percent) if percent >= least => None,
         Some(percent) => Some(format!("coverage is {percent}%, below the minimum of {least}%")),
         None => Some(format!("the coverage line is missing; the minimum is {least}%")),
@@ -228,29 +271,18 @@ fn too_low(coverage: Option<u32>, least: u32) -> Option<String> {
 fn finality(state: &State, rules: &Rules<'_>) -> Finality {
     let verifiers = &rules.pack.policy.plan.verified_by;
     let newest = verifiers.iter().filter_map(|agent| state.newest.get(agent));
-    let Some((seq, facts)) = newest.max_by_key(|(seq, facts)| (*seq, facts.iteration)) else {
-        return Finality::Refused(format!("there is no report of {}", list(verifiers)));
+    let newest = newest.filter(|(seq, _)| *seq > 0).max_by_key(|(seq, _)| *seq);
+    let Some((_, facts)) = newest else {
+        return Finality::Refused(format!("there is no report of {} in this run", list(verifiers)));
     };
-    if facts.outcome != Some(Outcome::Pass) {
-        return Finality::Refused(format!(
-            "the newest report of {} did not pass: `{}`, iteration {}",
-            list(verifiers),
-            facts.agent,
-            facts.iteration
-        ));
-    }
-    // Its own run ended before its report was accepted: only what came after counts.
-    let later = state.wrote.iter().find(|(_, wrote)| **wrote > *seq);
-    match later {
-        Some((agent, _)) => Finality::Refused(format!(
-            "`{}` passed in iteration {}, but `{agent}` wrote after it",
-            facts.agent, facts.iteration
-        )),
-        None => Finality::Allowed,
+    match state.counted_pass(&facts.agent) {
+        Ok(_) => Finality::Allowed,
+        Err(why) => Finality::Refused(why),
     }
 }
 
-/// An agent's report; a tester's pass below the minimum of coverage does not count.
+/// An agent's report. A tester's pass below the minimum of coverage does not count, nor a pass of a
+/// stage that may not write if files changed meanwhile.
 pub fn judge_report(
     state: &State,
     rules: &Rules<'_>,
@@ -267,10 +299,15 @@ pub fn judge_report(
     let mut facts = facts_of(&report, source, policy, plan);
     let tester = policy.subloop.as_ref().map(|subloop| &subloop.tester);
     let passed = facts.outcome == Some(Outcome::Pass);
-    if let Some(tdd) = policy.tdd_rules.as_ref().filter(|_| passed && tester == Some(agent))
-        && let Some(why) = too_low(facts.coverage, tdd.min_coverage)
+    if let Some(least) = least_coverage(state, rules).filter(|_| passed && tester == Some(agent))
+        && let Some(why) = too_low(facts.coverage, least)
     {
         overturn(&mut facts, &why, &policy.report_rules);
+    }
+    if let Some(why) = state.unexpected_change(agent).filter(|_| passed) {
+        overturn(&mut facts, &why, &policy.report_rules);
+        // The names of files are not words about the cause.
+        facts.classes = vec![UNKNOWN_CLASS.to_owned()];
     }
     Event::ReportAccepted(Box::new(facts))
 }

@@ -102,13 +102,7 @@ impl<'a> Run<'a> {
             }
             other => panic!("no stage is due: {other:?}"),
         };
-        let started = StageStarted {
-            stage: stage.clone(),
-            attempt,
-            snapshot: None,
-            ledger: None,
-            board: Default::default(),
-        };
+        let started = StageStarted::new(stage.clone(), attempt);
         self.take(Event::StageStarted(Box::new(started)));
         (stage, attempt)
     }
@@ -118,8 +112,7 @@ impl<'a> Run<'a> {
         let (stage, attempt) = self.start();
         let spent =
             Spent { milliseconds: 5_000, tokens: Some(Tokens(100)), cached: None, cost: Some(7) };
-        let ended =
-            StageEnded { stage, attempt, result, spent, changed: Vec::new(), snapshot: None };
+        let ended = StageEnded::new(stage, attempt, result, spent);
         self.take(Event::StageEnded(Box::new(ended)));
         self.settle();
     }
@@ -355,6 +348,8 @@ fn to_check<'a>(pack: &'a Pack, config: &'a Config, review: &str, plan: &str) ->
     let mut run = Run::new(pack, config);
     run.decides("TEST", "");
     run.reports("PASS", "none");
+    run.decides("REVIEW", "");
+    run.reports("PASS", "none");
     run.decides("FINISH", plan);
     let blockers = if review == "PASS" { "none" } else { "[impl] it is not done" };
     run.reports(review, blockers);
@@ -374,9 +369,7 @@ fn finish_stands_only_if_plan_gates_and_review_agree() {
     unready.decides("FINISH", "");
     assert_eq!(unready.due(), "MAIN", "the work goes on");
     assert!(
-        unready
-            .history()
-            .contains("finish: FINISH does not stand: not every task is `VERIFIED`: M1-T1")
+        unready.history().contains("finish: FINISH refused: not every task is `VERIFIED`: M1-T1")
     );
 
     let mut failed = to_check(&pack, &config, "FAIL", VERIFIED);
@@ -403,8 +396,8 @@ fn finish_check_may_send_somebody_to_work_at_once() {
     let (pack, config) = rules();
     let mut run = to_check(&pack, &config, "FAIL", "");
     run.decides("DEV", "");
-    assert_eq!((run.due().as_str(), run.state.iteration), ("DEV", Iteration(3)));
-    let line = "finish: FINISH does not stand: FINISH_CHECK chose DEV: because\n";
+    assert_eq!((run.due().as_str(), run.state.iteration), ("DEV", Iteration(4)));
+    let line = "finish: FINISH refused: FINISH_CHECK chose DEV: because\n";
     assert!(run.history().contains(line), "{}", run.history());
 }
 
@@ -414,11 +407,11 @@ fn a_finish_line_always_names_its_reason() {
     let question = r#"{"next_agent":"USER","reason":"the goal allows both","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":null}}"#;
     let mut asks = to_check(&pack, &config, "PASS", VERIFIED);
     asks.says(question);
-    let line = "finish: FINISH does not stand: FINISH_CHECK chose USER: the goal allows both\n";
+    let line = "finish: FINISH refused: FINISH_CHECK chose USER: the goal allows both\n";
     assert!(asks.history().contains(line), "{}", asks.history());
     let mut done = to_check(&pack, &config, "PASS", VERIFIED);
     done.decides("FINISH", "");
-    assert!(done.history().contains("finish: FINISH stands: because\n"), "{}", done.history());
+    assert!(done.history().contains("finish: FINISH accepted: because\n"), "{}", done.history());
 }
 
 #[test]
@@ -429,7 +422,7 @@ fn a_plan_change_of_finish_check_is_in_one_history_entry() {
     run.reports("PASS", "none");
     let history = run.history();
     assert_eq!(history.matches("VERIFIED→IN_PROGRESS").count(), 1, "{history}");
-    let entry = history.split("## Iteration 3").nth(1).unwrap();
+    let entry = history.split("## Iteration 4").nth(1).unwrap();
     assert!(entry.contains("dev_plan: none\n"), "{entry}");
 }
 
@@ -623,19 +616,12 @@ fn stage(run: &mut Run<'_>, answer: Option<&str>) {
     else {
         panic!("{:?}", run.next());
     };
-    let started = StageStarted {
-        stage: stage.clone(),
-        attempt,
-        snapshot: None,
-        ledger: None,
-        board: Default::default(),
-    };
+    let started = StageStarted::new(stage.clone(), attempt);
     run.take(Event::StageStarted(Box::new(started)));
     if let Some(answer) = answer {
         let spent = Spent { milliseconds: 1, tokens: Some(Tokens(1)), cached: None, cost: Some(1) };
         let result = StageResult::Answer(answer.to_owned());
-        let ended =
-            StageEnded { stage, attempt, result, spent, changed: Vec::new(), snapshot: None };
+        let ended = StageEnded::new(stage, attempt, result, spent);
         run.take(Event::StageEnded(Box::new(ended)));
     }
 }
@@ -686,23 +672,10 @@ fn in_every_phase<'a>(pack: &'a Pack, config: &'a Config) -> Vec<(&'static str, 
     let mut run = new();
     run.decides("DEV", "");
     let Do::RunAgent { stage: id, attempt, .. } = run.next() else { panic!() };
-    let started = StageStarted {
-        stage: id.clone(),
-        attempt,
-        snapshot: None,
-        ledger: None,
-        board: Default::default(),
-    };
+    let started = StageStarted::new(id.clone(), attempt);
     run.take(Event::StageStarted(Box::new(started)));
     let result = StageResult::Failed("x".to_owned());
-    let ended = StageEnded {
-        stage: id,
-        attempt,
-        result,
-        spent: Spent::default(),
-        changed: Vec::new(),
-        snapshot: None,
-    };
+    let ended = StageEnded::new(id, attempt, result, Spent::default());
     run.take(Event::StageEnded(Box::new(ended)));
     all.push(("record", run));
     let mut run = new();
@@ -842,22 +815,9 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         return any_other_event(run, kind, random);
     }
     match kind {
-        0 => Event::StageStarted(Box::new(StageStarted {
-            stage,
-            attempt,
-            snapshot: None,
-            ledger: None,
-            board: Default::default(),
-        })),
-        1 => Event::StageEnded(Box::new(StageEnded {
-            stage,
-            attempt,
-            result,
-            spent,
-            changed: Vec::new(),
-            snapshot: None,
-        })),
-        2 => Event::StageLost { stage, attempt, restored: true },
+        0 => Event::StageStarted(Box::new(StageStarted::new(stage, attempt))),
+        1 => Event::StageEnded(Box::new(StageEnded::new(stage, attempt, result, spent))),
+        2 => Event::StageLost { stage, attempt, restored: true, changed: Vec::new() },
         3 => Event::DecisionRefused { problem: "p".to_owned() },
         4 => Event::Decided(Box::new(decided)),
         5 => Event::ReportRefused { problem: "p".to_owned() },
@@ -1008,14 +968,12 @@ fn a_stage_that_touched_the_blackboard_is_told_when_it_is_asked_again() {
     let mut run = Run::new(&pack, &config);
     run.decides("TEST", "");
     let (stage, attempt) = run.start();
-    run.take(Event::StageEnded(Box::new(StageEnded {
+    run.take(Event::StageEnded(Box::new(StageEnded::new(
         stage,
         attempt,
-        result: StageResult::Trespassed(vec!["memory/dev_plan.md".to_owned()]),
-        spent: Spent::default(),
-        changed: Vec::new(),
-        snapshot: None,
-    })));
+        StageResult::Trespassed(vec!["memory/dev_plan.md".to_owned()]),
+        Spent::default(),
+    ))));
     assert!(run.due().starts_with("stopped: TEST, iteration 1 changed files"), "{}", run.due());
     run.take(Event::Resumed { limits: run.state.limits, setup: None, adopted_rules: None });
     let Do::RunAgent { job, attempt, .. } = run.next() else { panic!() };

@@ -238,7 +238,7 @@ pub(crate) fn a_run_is_the_same_twice() {
     assert!(!first.keys().any(|path| path.to_string_lossy().contains("subloop_state")));
     let history = &first[Path::new(".baton/memory/project_history.md")];
     assert!(
-        history.contains("FINISH stands") && history.contains("## User Decision (Iteration 2)"),
+        history.contains("FINISH accepted") && history.contains("## User Decision (Iteration 2)"),
         "{history}"
     );
     let results = results(&undisturbed().records);

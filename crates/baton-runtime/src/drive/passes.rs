@@ -1,0 +1,202 @@
+//! Compares the project with the one for which passes were given. A change voids a pass if it is of
+//! a file that git tracks, or of another file that belongs to the work; logs, output of this process
+//! and what tools leave behind never do. Outside git every file that was there belongs to the work.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+
+use baton_core::event::ProjectCheck;
+use baton_core::id::AgentName;
+
+use super::outputs::{is_log, is_made_by_tools};
+use super::{Drive, Error};
+use crate::git;
+use crate::snapshot::{self, Entry, Manifest};
+
+/// Names of files in one event; of more only their number is kept.
+const NAMED: usize = 40;
+
+/// Files by which changes are judged; each is looked up once, when it is needed.
+#[derive(Default)]
+struct Known {
+    /// Files that git tracks; `None` outside git and before the first file is added.
+    tracked: OnceCell<Option<BTreeSet<String>>>,
+    /// The project at the first look of the run.
+    first: OnceCell<Option<Manifest>>,
+    /// The project after the last stage that may write.
+    written: OnceCell<Option<Manifest>>,
+}
+
+impl Drive<'_> {
+    /// Compares the project of this snapshot with the last look and with every pass of the run.
+    /// `told`: changes that are already known. `None`: no news.
+    pub(super) fn project_check(
+        &self,
+        now: &str,
+        told: &[String],
+    ) -> Result<Option<Box<ProjectCheck>>, Error> {
+        let passes = &self.state.passes;
+        let known = Known::default();
+        let (mut void, mut reworked) = (BTreeMap::new(), BTreeMap::new());
+        for (agent, seq, reference) in self.state.passes_given() {
+            let Some(at) = reference.at.as_ref().filter(|at| *at != now) else { continue };
+            let files = self.voiding(at, now, Some(seq), &known)?;
+            let own = match &reference.before {
+                Some(before) => self.changed(before, at)?,
+                None => Vec::new(),
+            };
+            let own: Vec<String> =
+                files.iter().filter(|file| own.contains(file)).cloned().collect();
+            insert(&mut void, agent, files);
+            insert(&mut reworked, agent, own);
+        }
+        let mut changed = match &passes.seen {
+            Some(seen) if seen != now => self.noteworthy(seen, now)?,
+            _ => Vec::new(),
+        };
+        changed.retain(|file| !told.contains(file));
+        let is_news = passes.seen.is_none()
+            || !changed.is_empty()
+            || (&void, &reworked) != (&passes.void, &passes.reworked);
+        let snapshot = now.to_owned();
+        let check = ProjectCheck { snapshot, changed: named(changed), void, reworked };
+        Ok(is_news.then(|| Box::new(check)))
+    }
+
+    /// Files because of which a pass of a stage that may not write does not count.
+    pub(super) fn voiding_stage(&self, before: &str, after: &str) -> Result<Vec<String>, Error> {
+        if before == after {
+            return Ok(Vec::new());
+        }
+        Ok(named(self.voiding(before, after, None, &Known::default())?))
+    }
+
+    /// Files that changed between two snapshots, without the output of this process.
+    pub(super) fn changed(&self, before: &str, after: &str) -> Result<Vec<String>, Error> {
+        let mut changed = self.snapshots.changed(before, after)?;
+        changed.retain(|name| !self.is_own_output(name));
+        Ok(changed)
+    }
+
+    /// Of them, those that the user may want to know of.
+    pub(super) fn noteworthy(&self, before: &str, after: &str) -> Result<Vec<String>, Error> {
+        // Without the older one it is not known what changed.
+        let Ok(from) = self.snapshots.manifest(before) else { return Ok(Vec::new()) };
+        let to = self.snapshots.manifest(after)?;
+        let mut changed = self.changed(before, after)?;
+        changed.retain(|name| !self.is_noise(name, &from, &to));
+        Ok(changed)
+    }
+
+    fn tracked<'k>(&self, known: &'k Known) -> Option<&'k BTreeSet<String>> {
+        let (project, environment) = (&self.around.project, self.around.environment);
+        known.tracked.get_or_init(|| git::tracked(project, environment)).as_ref()
+    }
+
+    /// The project after the last stage that may write.
+    fn written<'k>(&self, known: &'k Known) -> Option<&'k Manifest> {
+        let (_, id) = self.state.passes.written.as_ref()?;
+        known.written.get_or_init(|| self.snapshots.manifest(id).ok()).as_ref()
+    }
+
+    /// Whether a file came into being or changed in this run.
+    fn is_of_the_run(&self, name: &str, known: &Known) -> bool {
+        let id = self.state.passes.first.as_ref();
+        let first =
+            id.and_then(|id| known.first.get_or_init(|| self.snapshots.manifest(id).ok()).as_ref());
+        match (first, self.written(known)) {
+            (Some(first), Some(written)) => first.files.get(name) != written.files.get(name),
+            _ => true,
+        }
+    }
+
+    /// Files whose change between two snapshots voids a pass. `since`: the number of its event.
+    fn voiding(
+        &self,
+        from: &str,
+        to: &str,
+        since: Option<u64>,
+        known: &Known,
+    ) -> Result<Vec<String>, Error> {
+        let mut changed = match self.changed(from, to) {
+            // Without its snapshot nothing confirms the pass.
+            Err(Error::Snapshot(snapshot::Error::Missing(_))) => {
+                return Ok(vec!["(its snapshot is missing)".to_owned()]);
+            }
+            changed => changed?,
+        };
+        if changed.is_empty() {
+            return Ok(changed);
+        }
+        let (from, to) = (self.snapshots.manifest(from)?, self.snapshots.manifest(to)?);
+        let tracked = self.tracked(known);
+        let last = self.state.passes.written.as_ref().map(|(seq, _)| *seq);
+        let is_later = last.zip(since).is_some_and(|(last, since)| last > since);
+        let later = self.written(known).filter(|_| is_later);
+        changed.retain(|name| {
+            let before = from.files.get(name);
+            if tracked.is_some_and(|tracked| tracked.contains(name)) {
+                return true;
+            }
+            if self.is_noise(name, &from, &to) {
+                return false;
+            }
+            // An agent that may write changed it after the pass.
+            if later.is_some_and(|after| after.files.get(name) != before) {
+                return true;
+            }
+            match (before, tracked) {
+                // A new file of which git does not know is named, and no more.
+                (None, _) => false,
+                (Some(_), None) => true,
+                (Some(_), Some(_)) => self.is_of_the_run(name, known),
+            }
+        });
+        Ok(changed)
+    }
+
+    /// Whether a change says nothing about the work: a log that grew, or what tools leave behind.
+    fn is_noise(&self, name: &str, from: &Manifest, to: &Manifest) -> bool {
+        let is_tagged = |folder: &str| {
+            let tag = format!("{folder}/CACHEDIR.TAG");
+            from.files.contains_key(&tag) || to.files.contains_key(&tag)
+        };
+        let has_grown = || match (from.files.get(name), to.files.get(name)) {
+            (None, Some(_)) => true,
+            (Some(before), Some(after)) => self.has_grown(before, after),
+            (_, None) => false,
+        };
+        is_made_by_tools(name, is_tagged) || is_log(name) && has_grown()
+    }
+
+    /// Whether a file only got longer at its end.
+    fn has_grown(&self, before: &Entry, after: &Entry) -> bool {
+        let content = |entry: &Entry| self.snapshots.content(&entry.hash).ok();
+        match (content(before), content(after)) {
+            (Some(before), Some(after)) => after.starts_with(&before),
+            // Too large to be kept.
+            (None, None) => before.hash.is_empty() && after.hash.is_empty(),
+            _ => false,
+        }
+    }
+
+    fn is_own_output(&self, name: &str) -> bool {
+        let metadata = std::fs::metadata(self.around.project.join(name));
+        metadata.is_ok_and(|own| self.snapshots.outputs.contains(&(own.dev(), own.ino())))
+    }
+}
+
+fn insert(all: &mut BTreeMap<AgentName, Vec<String>>, agent: &AgentName, files: Vec<String>) {
+    if !files.is_empty() {
+        all.insert(agent.clone(), named(files));
+    }
+}
+
+/// The names of files for an event.
+pub(super) fn named(mut files: Vec<String>) -> Vec<String> {
+    let more = files.len().saturating_sub(NAMED);
+    files.truncate(NAMED);
+    files.extend((more > 0).then(|| format!("and {more} more")));
+    files
+}
