@@ -405,6 +405,15 @@ fn is_flat(root: &Node) -> bool {
     !native && (question_is_text || root.keys().any(|key| FLAT_ONLY.contains(&key.name.as_str())))
 }
 
+/// `history_append` without the heading that the prompts of older blackboards ask for: the entry has
+/// its own.
+fn without_heading(note: &str) -> &str {
+    match note.trim_start().strip_prefix("## Iteration ") {
+        Some(rest) => rest.split_once('\n').map_or("", |(_, body)| body),
+        None => note,
+    }
+}
+
 /// Whether a line of `history_append` overrides FINISH_REVIEW, as the prompts of older blackboards
 /// ask for it: `finish_review_override: ignore`, with the reason after it or on the next lines.
 fn overrules_in_note(note: &str) -> bool {
@@ -488,7 +497,8 @@ impl Check<'_> {
         }
         let next = self.next(&flat.next_agent, agents, question);
         let reason = self.filled("reason", flat.reason);
-        let note = flat.history_append.filter(|note| !note.trim().is_empty());
+        let note = flat.history_append.as_deref().map(without_heading);
+        let note = note.filter(|note| !note.trim().is_empty()).map(str::to_owned);
         let in_note =
             moment == Moment::FinishCheck && note.as_deref().is_some_and(overrules_in_note);
         let overrules_review = self.overruling(flat.finish_review_override, moment) || in_note;

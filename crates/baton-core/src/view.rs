@@ -207,8 +207,8 @@ pub fn log_lines(record: &Record, iteration: u32) -> Vec<String> {
     }
 }
 
-/// Whose reports a prompt asked for, whether the cache had their summaries, and whether extracting
-/// one failed.
+/// Whose reports a prompt asked for, whether the cache had their summaries, and whether these
+/// lack the verdict.
 fn summaries(ledger: &serde_json::Value) -> impl Iterator<Item = (&str, bool, bool)> {
     let rows = ledger["summaries"].as_array().into_iter().flatten();
     rows.filter_map(|row| Some((row[0].as_str()?, row[1].as_bool()?, row[2] == true)))
@@ -271,7 +271,7 @@ pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Ala
     };
     alarm(loops > 0 && percent(passed, loops) < 70, true, few);
     let looked = cache.hits + cache.extracted;
-    let failed = percent(cache.failures, cache.extracted);
+    let failed = percent(cache.failures, looked);
     alarm(
         failed > 5,
         true,

@@ -73,8 +73,14 @@ pub struct Summaries {
 pub struct Asked {
     pub agent: AgentName,
     pub is_hit: bool,
-    /// It was extracted, and not even its verdict was found.
+    /// Not even its verdict was found.
     pub is_failure: bool,
+}
+
+impl Asked {
+    fn new(agent: &AgentName, is_hit: bool, summary: &Summary) -> Asked {
+        Asked { agent: agent.clone(), is_hit, is_failure: summary.is_failure() }
+    }
 }
 
 /// What is known of one report.
@@ -226,7 +232,7 @@ impl Summaries {
             && let Some(summary) = entry.read(path, &self.rules)
         {
             self.counts.hits += 1;
-            self.asked.push(Asked { agent: agent.clone(), is_hit: true, is_failure: false });
+            self.asked.push(Asked::new(agent, true, &summary));
             return Ok(summary);
         }
         let bytes = head()?;
@@ -235,7 +241,7 @@ impl Summaries {
             && let Some(mut summary) = entry.read(path, &self.rules)
         {
             self.counts.hits += 1;
-            self.asked.push(Asked { agent: agent.clone(), is_hit: true, is_failure: false });
+            self.asked.push(Asked::new(agent, true, &summary));
             summary.timestamp = Some(look.timestamp());
             // Written again only where that will save the next look at the content.
             if look.is_settled() {
@@ -246,9 +252,8 @@ impl Summaries {
         }
         let summary = Summary::of(&bytes, agent, policy, Some(look.timestamp()));
         self.counts.extracted += 1;
-        let is_failure = summary.is_failure();
-        self.asked.push(Asked { agent: agent.clone(), is_hit: false, is_failure });
-        self.counts.failures += u64::from(is_failure);
+        self.asked.push(Asked::new(agent, false, &summary));
+        self.counts.failures += u64::from(summary.is_failure());
         let key = key_of(path, &summary);
         self.remember(path, key, look, hash, &summary);
         Ok(summary)

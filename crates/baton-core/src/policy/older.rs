@@ -19,8 +19,9 @@ impl Policy {
         document: &Document,
         agents: &[AgentName],
     ) -> Result<(Policy, Vec<Problem>), Vec<Problem>> {
-        let (policy, unknown) = document.read_known::<Policy>();
+        let (policy, mut unknown) = document.read_known::<Policy>();
         let policy = policy.map_err(|problem| vec![problem])?;
+        unknown.sort_by_key(|key| key.problem.place);
         let mut warnings = Vec::new();
         if let Some(first) = unknown.first() {
             let paths: Vec<String> =
@@ -54,13 +55,16 @@ impl Adapted {
         let mut adapted = Adapted { policy, changed: Vec::new(), dropped: Vec::new() };
         adapted.verdicts();
         adapted.reporters(agents);
-        let unfit = adapted.unfit(document, agents);
-        if unfit.is_empty() {
-            return adapted;
-        }
         let before = adapted.policy.clone();
-        let lists = adapted.without(&unfit);
-        adapted.refill(&lists, document);
+        // One rule may be named by another: what is left over is looked at again.
+        for _ in 0..4 {
+            let unfit = adapted.unfit(document, agents);
+            if unfit.is_empty() {
+                break;
+            }
+            let lists = adapted.without(&unfit);
+            adapted.refill(&lists, document);
+        }
         adapted.context(&before, agents);
         if before.subloop.is_some() && adapted.policy.subloop.is_none() {
             // They are about its tester and its fixer.
@@ -126,7 +130,13 @@ impl Adapted {
             let is_list = whole.pointer(&pointer(path)).is_some_and(Value::is_array);
             let list_path = if is_list { path.as_str() } else { parent };
             let is_name = |value: &Value| value == name.as_str();
-            if let Some(Value::Array(names)) = whole.pointer_mut(&pointer(list_path)) {
+            if last == name.as_str() {
+                // The key of a map.
+                if let Some(Value::Object(map)) = whole.pointer_mut(&pointer(parent)) {
+                    map.remove(last);
+                }
+                self.drop_rule(path);
+            } else if let Some(Value::Array(names)) = whole.pointer_mut(&pointer(list_path)) {
                 names.retain(|own| !is_name(own));
                 if !lists.iter().any(|own| own == list_path) {
                     lists.push(list_path.to_owned());
@@ -137,11 +147,6 @@ impl Adapted {
                 // A gate names its agent in a field.
                 elements.retain(|element| !element.get(last).is_some_and(is_name));
                 self.drop_rule(&format!("{section} of {name}"));
-            } else if last == name.as_str() {
-                if let Some(Value::Object(map)) = whole.pointer_mut(&pointer(parent)) {
-                    map.remove(last);
-                }
-                self.drop_rule(path);
             } else if let Some(less) = without_section(&whole, section) {
                 whole = less;
                 self.drop_rule(section);

@@ -115,7 +115,7 @@ impl State {
 
     /// The title of an iteration that is not a milestone: who worked last, and the outcome.
     fn outcome_title(&self, decided: Option<String>) -> String {
-        // `DEV: it took longer than …`
+        // A failure begins with the agent and a colon.
         if let Some((agent, _)) = self.current.failure.as_ref().and_then(|why| why.split_once(':'))
         {
             return format!("{agent} failed");
