@@ -22,8 +22,10 @@ mod setup;
 mod scripted;
 mod watch;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use baton_core::problem::Problem;
 use baton_core::text;
 use baton_runtime::board::{self, Board};
 use baton_runtime::drive;
@@ -35,7 +37,7 @@ use crate::args::{
     Cli, Command, DebugCommand, HandoffCommand, HistoryCommand, PackCommand, PlanCommand,
     ReportCommand, ScenarioCommand,
 };
-use crate::reply::{Failure, Reply, USAGE};
+use crate::reply::{Failure, Reply, USAGE, rendered};
 
 pub(crate) type Outcome = Result<Reply, Failure>;
 
@@ -47,6 +49,8 @@ pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     /// Whether the reply's JSON will be printed.
     pub(crate) json: bool,
+    /// What is odd about the blackboards that were opened, each once.
+    warnings: RefCell<Vec<Problem>>,
 }
 
 impl Place {
@@ -55,7 +59,7 @@ impl Place {
         // A folder that was deleted under us has no blackboard; much works without one.
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         let named_board = blackboard.or_else(|| environment.path("BATON_BLACKBOARD"));
-        Place { environment, named_board, folder, json }
+        Place { environment, named_board, folder, json, warnings: RefCell::default() }
     }
 
     /// The blackboard's folder: as named, or found from here upwards.
@@ -70,9 +74,27 @@ impl Place {
 
     pub(crate) fn board(&self) -> Result<Board, Failure> {
         match self.board_path() {
-            Some(path) => Ok(Board::open(&path, &self.environment)?),
+            Some(path) => self.opened(&path),
             None => Err(self.no_board()),
         }
+    }
+
+    /// Opens a blackboard; its warnings are printed with the reply.
+    pub(crate) fn opened(&self, path: &Path) -> Result<Board, Failure> {
+        let board = Board::open(path, &self.environment)?;
+        let mut warnings = self.warnings.borrow_mut();
+        for warning in &board.warnings {
+            if !warnings.contains(warning) {
+                warnings.push(warning.clone());
+            }
+        }
+        Ok(board)
+    }
+
+    /// The warnings that were not printed yet.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        let warnings = std::mem::take(&mut *self.warnings.borrow_mut());
+        warnings.iter().map(|warning| rendered(warning, None)).collect()
     }
 
     pub(crate) fn no_board(&self) -> Failure {
@@ -91,7 +113,7 @@ impl Place {
             }
             (None, None) => self.board_path(),
         };
-        Ok(path.map(|path| Board::open(&path, &self.environment)).transpose()?)
+        path.map(|path| self.opened(&path)).transpose()
     }
 
     /// Whether a file is the blackboard's own, so that its reports speak for it.
@@ -108,6 +130,13 @@ pub(crate) fn run(cli: Cli) -> Outcome {
     let mut outcome = dispatched(&place, cli.command);
     if let (Ok(reply), true) = (&mut outcome, shows_changes) {
         mention_changed_rules(&place, reply);
+    }
+    if let Ok(reply) = &mut outcome {
+        for warning in place.take_warnings() {
+            if !reply.errors.contains(&warning) {
+                reply.notes.push_str(&format!("{warning}\n"));
+            }
+        }
     }
     outcome
 }

@@ -46,8 +46,9 @@ fn print(reply: &Reply, json: bool) -> io::Result<()> {
         out.write_all(text::escaped(&reply.text).as_bytes())?;
     }
     out.flush()?;
-    if !json && !reply.errors.is_empty() {
-        io::stderr().lock().write_all(text::escaped(&reply.errors).as_bytes())?;
+    let errors = if json { "" } else { &reply.errors };
+    for text in [&reply.notes, errors].into_iter().filter(|text| !text.is_empty()) {
+        io::stderr().lock().write_all(text::escaped(text).as_bytes())?;
     }
     Ok(())
 }

@@ -23,6 +23,8 @@ pub(crate) struct Reply {
     pub(crate) text: String,
     /// For standard error.
     pub(crate) errors: String,
+    /// For standard error, also where JSON is printed.
+    pub(crate) notes: String,
     pub(crate) json: Value,
 }
 
@@ -106,7 +108,7 @@ impl Failure {
             "hint": self.hint,
             "problems": self.problems,
         });
-        Reply { code: self.code, text: String::new(), errors, json }
+        Reply { code: self.code, errors, json, ..Reply::default() }
     }
 }
 

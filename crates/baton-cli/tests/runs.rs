@@ -80,7 +80,7 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
     let prompt = place.read("prompts/1-DEV-1.txt");
     assert!(
         prompt.ends_with(
-            "# Work order (workspace/dev/current_task.md)\n```\niteration: 1\n\nM1-T1\n```\n\n"
+            "# Work order (workspace/dev/current_task.md)\n```\n# Current Task (Iteration 1)\nassigned_agent: DEV\niteration: 1\n\nM1-T1\n```\n\n"
         ),
         "{prompt}"
     );

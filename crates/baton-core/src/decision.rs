@@ -156,6 +156,8 @@ struct Flat {
     #[serde(default)]
     task: Option<String>,
     #[serde(default)]
+    task_body: Option<String>,
+    #[serde(default)]
     dev_plan_next: Option<String>,
     #[serde(default)]
     finish_review_override: Option<String>,
@@ -184,6 +186,7 @@ const FLAT: Shape = Shape {
     optional: &[
         "history_append",
         "task",
+        "task_body",
         "dev_plan_next",
         "finish_review_override",
         "decision_title",
@@ -193,8 +196,16 @@ const FLAT: Shape = Shape {
     ],
 };
 /// Keys that only the flat form has.
-const FLAT_ONLY: [&str; 5] =
-    ["history_append", "dev_plan_next", "decision_title", "options", "recommended_option_id"];
+const FLAT_ONLY: [&str; 6] = [
+    "history_append",
+    "task_body",
+    "dev_plan_next",
+    "decision_title",
+    "options",
+    "recommended_option_id",
+];
+/// The key of an override, and the prefix of the line of `history_append` that holds it.
+const OVERRIDE: &str = "finish_review_override";
 
 /// Files that MAIN may ask to read at once.
 pub const MOST_READS: usize = 4;
@@ -463,6 +474,28 @@ fn is_flat(root: &Node) -> bool {
     !native && (question_is_text || root.keys().any(|key| FLAT_ONLY.contains(&key.name.as_str())))
 }
 
+/// `history_append` without the heading that the prompts of older blackboards ask for: the entry has
+/// its own.
+fn without_heading(note: &str) -> &str {
+    match note.trim_start().strip_prefix("## Iteration ") {
+        Some(rest) => rest.split_once('\n').map_or("", |(_, body)| body),
+        None => note,
+    }
+}
+
+/// Whether a line of `history_append` overrides FINISH_REVIEW, as the prompts of older blackboards
+/// ask for it: `finish_review_override: ignore`, with the reason after it or on the next lines.
+fn overrules_in_note(note: &str) -> bool {
+    let prefix = format!("{OVERRIDE}:");
+    text::lines(note).any(|line| {
+        let bare = line.text.trim_start().trim_start_matches(['`', '-', ' ']);
+        let value = text::key_line(bare, &prefix).map(|key| key.value.trim_start_matches('`'));
+        value.and_then(|value| value.strip_prefix("ignore")).is_some_and(|rest| {
+            !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        })
+    })
+}
+
 struct Check<'a> {
     document: &'a Document,
     problems: Vec<Problem>,
@@ -533,14 +566,30 @@ impl Check<'_> {
         }
         let next = self.next(&flat.next_agent, agents, question);
         let reason = self.filled("reason", flat.reason);
-        let overrules_review = self.overruling(flat.finish_review_override, moment);
+        let note = flat.history_append.as_deref().map(without_heading);
+        let note = note.filter(|note| !note.trim().is_empty()).map(str::to_owned);
+        let in_note =
+            moment == Moment::FinishCheck && note.as_deref().is_some_and(overrules_in_note);
+        let overrules_review = self.overruling(flat.finish_review_override, moment) || in_note;
         let plan = match flat.dev_plan_next {
             Some(text) => PlanChange::Replace(self.filled("dev_plan_next", text)),
             None => PlanChange::None,
         };
-        let task = flat.task.map(|task| self.filled("task", task));
-        let note = flat.history_append.filter(|note| !note.trim().is_empty());
+        let task = self.work_order(flat.task, flat.task_body);
         Some(Decision { next: next?, reason, plan, overrules_review, task, note })
+    }
+
+    /// The work order of the flat form, which has two names for it.
+    fn work_order(&mut self, task: Option<String>, body: Option<String>) -> Option<String> {
+        if task.is_some() && body.is_some() && task != body {
+            let message = "`task` and `task_body` are two different work orders";
+            let problem = Problem::new("decision-two-tasks", message);
+            self.fail("task_body", problem.expected("one of them"));
+        }
+        match (task, body) {
+            (Some(task), _) => Some(self.filled("task", task)),
+            (None, body) => body.map(|body| self.filled("task_body", body)),
+        }
     }
 
     fn next(
@@ -610,7 +659,7 @@ impl Check<'_> {
     }
 
     fn overruling(&mut self, word: Option<String>, moment: Moment) -> bool {
-        const PATH: &str = "finish_review_override";
+        const PATH: &str = OVERRIDE;
         match (word.as_deref(), moment) {
             (None, _) => return false,
             (Some("ignore"), Moment::FinishCheck) => return true,

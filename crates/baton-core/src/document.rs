@@ -78,6 +78,14 @@ struct Source {
     text: String,
 }
 
+/// A key that a type does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownKey {
+    /// As `report_rules.verdict`.
+    pub path: String,
+    pub problem: Problem,
+}
+
 impl Document {
     pub fn json(text: &str) -> Result<Document, Problem> {
         Self::json_within(text, Bounds::DOCUMENT)
@@ -136,6 +144,27 @@ impl Document {
             let span = error.span.unwrap_or(node.span);
             self.locate(error.into_problem(), span)
         })
+    }
+
+    /// As `read`, leaving out the keys that the type does not know. These come back with their paths.
+    pub fn read_known<T: DeserializeOwned>(&self) -> (Result<T, Problem>, Vec<UnknownKey>) {
+        let mut root = self.root.clone();
+        let mut unknown = Vec::new();
+        loop {
+            let error = match T::deserialize(&root) {
+                Ok(read) => return (Ok(read), unknown),
+                Err(error) => error,
+            };
+            let key = error.unknown_key();
+            let span = error.span.unwrap_or(root.span);
+            let problem = self.locate(error.into_problem(), span);
+            match key {
+                Some((span, path)) if remove_key(&mut root, span) => {
+                    unknown.push(UnknownKey { path, problem });
+                }
+                _ => return (Err(problem), unknown),
+            }
+        }
     }
 
     /// The node at a path such as `report_rules.verdict_pass`, or the deepest that exists.
@@ -205,6 +234,21 @@ impl Value {
             Value::Array(_) => "a list",
             Value::Object(_) => "an object",
         }
+    }
+}
+
+/// Removes the key at this place; `false` when there is none.
+fn remove_key(node: &mut Node, span: Span) -> bool {
+    match &mut node.value {
+        Value::Object(entries) => match entries.iter().position(|(key, _)| key.span == span) {
+            Some(at) => {
+                entries.remove(at);
+                true
+            }
+            None => entries.iter_mut().any(|(_, value)| remove_key(value, span)),
+        },
+        Value::Array(items) => items.iter_mut().any(|item| remove_key(item, span)),
+        _ => false,
     }
 }
 

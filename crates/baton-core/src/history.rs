@@ -273,13 +273,12 @@ pub fn render(block: &Block<'_>) -> String {
             }
         }
         Block::Iteration { iteration, heading, lines } => {
-            out.push_str(&format!("## Iteration {iteration}"));
+            // Readers of the older form look for the colon.
+            out.push_str(&format!("## Iteration {iteration}:"));
             let title = one_line(&heading.title);
-            match (heading.milestone, title.is_empty()) {
-                (true, true) => out.push_str(&format!(": {MILESTONE}")),
-                (true, false) => out.push_str(&format!(": {MILESTONE} {title}")),
-                (false, true) => {}
-                (false, false) => out.push_str(&format!(": {title}")),
+            let mark = if heading.milestone { MILESTONE } else { "" };
+            for part in [mark, &title].into_iter().filter(|part| !part.is_empty()) {
+                out.push_str(&format!(" {part}"));
             }
             out.push('\n');
             push_entries(&mut out, lines, "");

@@ -2,6 +2,8 @@
 //! statuses a plan has, who may follow whom. Goes in: `verification_policy.json`, laid over the
 //! pack's. Comes out: a `Policy` that every other module can trust without looking again.
 
+mod older;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,9 @@ use crate::text;
 pub const ITERATION_PREFIX: &str = "iteration:";
 /// The class of a blocker that no tag and no word list names.
 pub const UNKNOWN_CLASS: &str = "unknown";
+
+/// The code of a rule that asks an agent for a verdict which it does not give.
+const NO_VERDICT: &str = "policy-no-verdict";
 
 /// Objects inside of the sections whose keys are fields, and not a map's entries.
 const NESTED: [&str; 3] = ["milestones.texts", "context.orders", "approval.texts"];
@@ -493,19 +498,35 @@ pub struct Escalation {
 impl Policy {
     /// Reads a policy; `document` is the blackboard's own laid over the pack's.
     pub fn read(document: &Document) -> Result<Policy, Vec<Problem>> {
-        let mut policy: Policy = document.read().map_err(|problem| vec![problem])?;
-        if policy.finish_rules.passes.is_empty() {
-            policy.finish_rules.passes.clone_from(&policy.plan.verified_by);
+        let (policy, unknown) = document.read_known::<Policy>();
+        if !unknown.is_empty() {
+            return Err(unknown.into_iter().map(|key| key.problem).collect());
         }
+        let policy = policy.map_err(|problem| vec![problem])?.with_defaults();
+        let problems = policy.problems(document);
+        if problems.is_empty() { Ok(policy) } else { Err(problems) }
+    }
+
+    /// Whoever verifies tasks must also have passed before the run may end, unless the policy says
+    /// more.
+    fn with_defaults(mut self) -> Policy {
+        if self.finish_rules.passes.is_empty() {
+            self.finish_rules.passes.clone_from(&self.plan.verified_by);
+        }
+        self
+    }
+
+    /// What is wrong in the rules; `document` is where they were read.
+    fn problems(&self, document: &Document) -> Vec<Problem> {
         let mut check = Check { document, problems: Vec::new() };
-        check.report_rules(&policy.report_rules);
-        check.plan(&policy.plan);
-        check.judges(&policy);
-        check.subloop(&policy);
-        check.milestones(&policy.milestones);
-        check.limits(&policy);
-        check.approval(&policy);
-        if check.problems.is_empty() { Ok(policy) } else { Err(check.problems) }
+        check.report_rules(&self.report_rules);
+        check.plan(&self.plan);
+        check.judges(self);
+        check.subloop(self);
+        check.milestones(&self.milestones);
+        check.limits(self);
+        check.approval(self);
+        check.problems
     }
 
     /// As JSON, the way people read it.
@@ -708,7 +729,7 @@ impl Check<'_> {
                 let message = format!(
                     "{path}: `{agent}` gives no verdict, report_rules.apply_to does not name it"
                 );
-                let problem = Problem::new("policy-no-verdict", message);
+                let problem = Problem::new(NO_VERDICT, message).found(agent.as_str());
                 let problem = problem.one_of(agent.as_str(), &policy.report_rules.apply_to);
                 self.problems.push(self.document.locate_at(problem, &path));
             }

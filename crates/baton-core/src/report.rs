@@ -116,10 +116,7 @@ pub fn read(
         ]);
     }
     let all_rules = rules.applies_to(expected.agent.as_str());
-    let mut scan = Scan::new(rules, all_rules);
-    for line in text::lines(source) {
-        scan.line(line);
-    }
+    let scan = Scan::of(source, rules, all_rules);
     let mut judge = Judge { rules, scan: &scan, problems: Vec::new() };
     let iteration = judge.iteration(expected.iteration);
     let (verdict, blockers) = if all_rules {
@@ -154,10 +151,7 @@ pub struct Glance {
 /// Looks at the beginning of a report. A line that only comes near to a key line counts where there
 /// is no exact one, and never out of a quotation, a table or a fence.
 pub fn glance(source: &str, rules: &ReportRules, agent: &AgentName) -> Glance {
-    let mut scan = Scan::new(rules, rules.applies_to(agent.as_str()));
-    for line in text::lines(text::without_fence(source)) {
-        scan.line(line);
-    }
+    let scan = Scan::of(text::without_fence(source), rules, rules.applies_to(agent.as_str()));
     let value = |index: usize| -> Option<&str> {
         let slot: &Slot<'_> = &scan.slots[index];
         let near = || {
@@ -170,7 +164,14 @@ pub fn glance(source: &str, rules: &ReportRules, agent: &AgentName) -> Glance {
             let is_it = letters(label) == letters(scan.prefixes[index]);
             (is_it && !is_quoted).then(|| value.trim_matches(['*', ' ', '\t']))
         };
-        slot.first.as_ref().map(|found| found.value).or_else(near)
+        // The bare line may come later than what is seen here.
+        let is_finding = |found: &Found<'_>| {
+            index == VERDICT
+                && found.is_item
+                && rules.outcome(text::unwrapped(found.value)).is_none()
+        };
+        let first = slot.first.as_ref().filter(|found| !is_finding(found));
+        first.map(|found| found.value).or_else(near)
     };
     let items = || -> Vec<String> {
         scan.items.iter().filter_map(|item| tagged(&item.text, rules)).collect()
@@ -252,6 +253,8 @@ struct Found<'a> {
     line: u32,
     place: Place,
     value: &'a str,
+    /// It is an item of a list: its report has no bare line of this key.
+    is_item: bool,
 }
 
 /// One of the three key lines, as far as it was seen.
@@ -300,6 +303,8 @@ struct Scan<'a> {
     /// Their first letters; none for a prefix that is not looked for.
     starts: [[Option<char>; 2]; 3],
     slots: [Slot<'a>; 3],
+    /// Which keys have a bare line: their list items are body text.
+    has_bare: [bool; 3],
     items: Vec<Item<'a>>,
     too_many_items: bool,
     /// A list of blockers under a line that already names one.
@@ -325,12 +330,29 @@ impl<'a> Scan<'a> {
             prefixes,
             starts: prefixes.map(first_letters),
             slots: Default::default(),
+            has_bare: [false; 3],
             items: Vec::new(),
             too_many_items: false,
             second_list: None,
             behind: Behind::Nothing,
             fence: Fence::default(),
         }
+    }
+
+    fn of(source: &'a str, rules: &'a ReportRules, all_rules: bool) -> Scan<'a> {
+        let mut scan = Scan::new(rules, all_rules);
+        let mut fence = Fence::default();
+        for line in text::lines(source).filter(|line| !fence.covers(*line)) {
+            let may_be = scan.may_be_key(line.text);
+            for index in (0..scan.prefixes.len()).filter(|index| may_be[*index]) {
+                scan.has_bare[index] |= text::key_line(line.text, scan.prefixes[index])
+                    .is_some_and(|key| is_bare(&key));
+            }
+        }
+        for line in text::lines(source) {
+            scan.line(line);
+        }
+        scan
     }
 
     fn line(&mut self, line: Line<'a>) {
@@ -373,14 +395,25 @@ impl<'a> Scan<'a> {
             self.prefixes.into_iter().enumerate().filter(|(index, _)| may_be[*index])
         {
             let Some(key) = text::key_line(line.text, prefix) else { continue };
+            if self.has_bare[index] && !is_bare(&key) {
+                continue;
+            }
             self.behind = Behind::Nothing;
             let slot = &mut self.slots[index];
-            if slot.first.is_some() {
-                slot.second.get_or_insert(line.number);
-                return true;
+            match &slot.first {
+                // Said twice, and the same both times.
+                Some(first) if !first.is_item && is_same(first.value, key.value) => {}
+                Some(_) => {
+                    slot.second.get_or_insert(line.number);
+                    return true;
+                }
+                None => {
+                    let place = place(line, key.value_at);
+                    let is_item = !is_bare(&key);
+                    slot.first =
+                        Some(Found { line: line.number, place, value: key.value, is_item });
+                }
             }
-            let place = place(line, key.value_at);
-            slot.first = Some(Found { line: line.number, place, value: key.value });
             if index == BLOCKERS {
                 let deeper_than = key.is_item.then_some(key.indent);
                 self.behind = match key.value {
@@ -452,6 +485,18 @@ impl<'a> Scan<'a> {
         let at = line.text.len() - line.text.trim_start().len();
         self.items.push(Item { place: place(line, at), text: body.into() });
     }
+}
+
+/// A key line that is neither a list item nor indented under one.
+fn is_bare(key: &text::KeyLine<'_>) -> bool {
+    !key.is_item && key.indent < 2
+}
+
+/// Whether two key lines have the same value; an empty one announces a list, and lists are not
+/// compared.
+fn is_same(one: &str, other: &str) -> bool {
+    let other = text::unwrapped(other);
+    !other.is_empty() && text::unwrapped(one) == other
 }
 
 /// The first two letters or digits, ASCII ones in lower case.

@@ -338,11 +338,20 @@ impl<'a> Scan<'a> {
             (Some(Open::Section(slot)), None) => self.add(slot, line),
             (Some(Open::List(_)), None) if text::indent(line) > 0 && !after_blank => {}
             (Some(Open::List(_)), None) => self.open = None,
-            (None, None) if self.first_prose.is_none() && !self.is_almost_control(line) => {
+            (None, None) if self.says_more(line) && !self.is_almost_control(line) => {
                 self.first_prose = Some(clean(line, EVIDENCE));
             }
             (None, _) => {}
         }
+    }
+
+    /// Whether a line says more than the first prose so far: a sentence more than a `label: value`.
+    fn says_more(&self, line: &str) -> bool {
+        let is_label = |line: &str| {
+            let colon = line.find([':', '：']);
+            colon.is_some_and(|at| !line[..at].contains(' ') && line[..at].chars().count() < 16)
+        };
+        self.first_prose.as_ref().is_none_or(|first| is_label(first) && !is_label(line))
     }
 
     fn is_almost_control(&self, line: &str) -> bool {
@@ -371,11 +380,22 @@ impl<'a> Scan<'a> {
             let key = text::key_line(line, label.text)?;
             Some((label.slot, label.text, label.is_said, key.value))
         });
+        let found = found.or_else(|| {
+            // `Evidence: …` on a line, where the policy names the heading.
+            let value = &line[colon + line[colon..].chars().next().map_or(0, char::len_utf8)..];
+            let name = line[..colon].trim_matches(|c: char| !c.is_alphanumeric());
+            let headings = self.headings.iter();
+            let mut evidence = headings.filter(|label| label.slot == Slot::Evidence);
+            let label = evidence.find(|label| label.text.eq_ignore_ascii_case(name))?;
+            Some((label.slot, label.text, label.is_said, value.trim_matches(['*', ' ', '\t'])))
+        });
         let Some((slot, label, is_said, value)) = found else { return false };
         // A section goes on behind a line that reads like a field.
         let section = self.open.filter(|open| matches!(open, Open::Section(_)));
         self.open = section;
         match (slot, value) {
+            // What comes before it (`I have read the rules`) says nothing about the work.
+            (Slot::Control, _) if label == ITERATION_PREFIX => self.first_prose = None,
             (Slot::Control, _) => {}
             (slot, "") => self.open = section.or(Some(Open::List(slot))),
             (slot, value) if is_said => self.add(slot, &keyed(label, value)),

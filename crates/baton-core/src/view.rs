@@ -208,11 +208,12 @@ pub fn log_lines(record: &Record, iteration: u32) -> Vec<String> {
             let sections = || ledger["sections"].as_array().into_iter().flatten();
             let highest = sections().filter_map(|section| section[1].as_u64()).max().unwrap_or(0);
             let mut lines: Vec<String> = summaries(ledger)
-                .map(|(agent, is_hit)| {
+                .map(|(agent, is_hit, is_failure)| {
                     let own = sections().find(|section| section[0] == crate::prompt::report_name(agent));
                     let level = own.and_then(|section| section[1].as_u64()).unwrap_or(highest);
+                    let failure = if is_failure { " failure=true" } else { "" };
                     format!(
-                        "orchestrator: summary_extract agent={agent} level={level} cache_hit={is_hit}"
+                        "orchestrator: summary_extract agent={agent} level={level} cache_hit={is_hit}{failure}"
                     )
                 })
                 .collect();
@@ -226,10 +227,11 @@ pub fn log_lines(record: &Record, iteration: u32) -> Vec<String> {
     }
 }
 
-/// Whose reports a prompt asked for, and whether the cache had their summaries.
-fn summaries(ledger: &serde_json::Value) -> impl Iterator<Item = (&str, bool)> {
+/// Whose reports a prompt asked for, whether the cache had their summaries, and whether these
+/// lack the verdict.
+fn summaries(ledger: &serde_json::Value) -> impl Iterator<Item = (&str, bool, bool)> {
     let rows = ledger["summaries"].as_array().into_iter().flatten();
-    rows.filter_map(|row| Some((row[0].as_str()?, row[1].as_bool()?)))
+    rows.filter_map(|row| Some((row[0].as_str()?, row[1].as_bool()?, row[2] == true)))
 }
 
 /// What the cache of summaries did in a run.
@@ -237,9 +239,10 @@ pub fn cache_figures<'a>(records: impl IntoIterator<Item = &'a Record>) -> Cache
     let mut figures = CacheFigures::default();
     for record in records {
         let Event::StageStarted(started) = &record.event else { continue };
-        for (_, is_hit) in started.ledger.iter().flat_map(summaries) {
+        for (_, is_hit, is_failure) in started.ledger.iter().flat_map(summaries) {
             figures.hits += u64::from(is_hit);
             figures.extracted += u64::from(!is_hit);
+            figures.failures += u64::from(is_failure);
         }
     }
     figures
@@ -288,8 +291,12 @@ pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Ala
     };
     alarm(loops > 0 && percent(passed, loops) < 70, true, few);
     let looked = cache.hits + cache.extracted;
-    let failed = percent(cache.failures, cache.extracted);
-    alarm(failed > 5, true, format!("{failed}% of the summaries could not be made"));
+    let failed = percent(cache.failures, looked);
+    alarm(
+        failed > 5,
+        true,
+        format!("{failed}% of the summaries failed: the verdict of a report was not found"),
+    );
     let hits = percent(cache.hits, looked);
     alarm(
         looked > 0 && hits < 60,

@@ -154,12 +154,16 @@ impl Board {
             (choice.files, choice.language)
         };
         let own_prompts = prompts.keys().cloned().collect();
-        let pack =
+        let (pack, adapted) =
             laid_over(&files, &language, own_policy, prompts, is_own).map_err(|mut problems| {
                 // Where the rest came from explains why something is missing in it.
                 problems.extend(warnings.iter().cloned());
                 Error::Invalid(problems)
             })?;
+        warnings.extend(adapted);
+        if !is_own {
+            warnings.extend(open_subloop(root));
+        }
         Ok(Board { root: root.to_owned(), config, pack, is_own, warnings, own_prompts })
     }
 
@@ -303,6 +307,13 @@ fn no_pack(name: &str) -> Error {
 pub fn loose_policy(path: &Path) -> Result<(Policy, String), Error> {
     let name = path.display().to_string();
     let document = json(path, &name)?;
+    if let Some(root) = enclosing(path).filter(|root| !root.join(CONFIG_FILE).exists()) {
+        let prompts = own_prompts(&root)?;
+        let choice = guess(&prompts, Some(&document));
+        let (pack, _) = laid_over(&choice.files, &choice.language, Some(document), prompts, false)
+            .map_err(Error::Invalid)?;
+        return Ok((pack.policy, format!("{name}, the rest from {}", choice.source)));
+    }
     let choice = guess(&BTreeMap::new(), Some(&document));
     let whole = match pack::policy_document(&choice.files, &choice.language, PACK_LABEL) {
         Ok(below) => below.overlaid(document, policy::merges),
@@ -403,16 +414,18 @@ fn guess(prompts: &BTreeMap<AgentName, String>, own: Option<&Document>) -> Guess
     let language = if wide { "zh" } else { builtin::DEFAULT_LANGUAGE }.to_owned();
     // Of equals the first wins, which is the default pack.
     let best = builtin::packs().into_iter().rev().max_by_key(|(manifest, _)| shared(manifest));
-    match best.filter(|(manifest, _)| agents.is_empty() || shared(manifest) > 0) {
+    let (name, files, is_strange) = match best {
         Some((manifest, files)) => {
-            let source = format!("the built-in pack {} ({language})", manifest.name);
-            Guess { files, language, source }
+            let is_strange = !agents.is_empty() && shared(&manifest) == 0;
+            (manifest.name, files, is_strange)
         }
-        None => {
-            let source = format!("nowhere (no built-in pack has any of {})", list(&agents));
-            Guess { files: Files::new(), language, source }
-        }
+        None => (builtin::DEFAULT_PACK.to_owned(), Files::new(), false),
+    };
+    let mut source = format!("the built-in pack {name} ({language})");
+    if is_strange {
+        source.push_str(&format!(", which has none of {}", list(&agents)));
     }
+    Guess { files, language, source }
 }
 
 /// Whether a prompt's name is an agent's, and not MAIN's or a variant of it (`MAIN_NOVEL`).
@@ -423,60 +436,59 @@ fn is_agent(name: &AgentName) -> bool {
     })
 }
 
-/// The pack under the blackboard's own policy and prompts.
+/// The pack under the blackboard's own policy and prompts, with warnings about what an older
+/// blackboard's policy holds.
 fn laid_over(
     files: &Files,
     language: &str,
     own_policy: Option<Document>,
     own_prompts: BTreeMap<AgentName, String>,
     is_own: bool,
-) -> Result<Pack, Vec<Problem>> {
-    let below = pack::policy_document(files, language, PACK_LABEL).ok();
-    let document = match (below, own_policy) {
-        (Some(below), Some(own)) => below.overlaid(own, policy::merges),
-        (Some(only), None) | (None, Some(only)) => only,
-        (None, None) => {
-            let message = format!("there is neither a pack nor a `{POLICY_FILE}`");
-            return Err(vec![Problem::new("board-no-policy", message)]);
-        }
+) -> Result<(Pack, Vec<Problem>), Vec<Problem>> {
+    let below = pack::policy_document(files, language, PACK_LABEL)?;
+    let document = match own_policy {
+        Some(own) => below.overlaid(own, policy::merges),
+        None => below,
     };
-    let policy = Policy::read(&document)?;
-    let mut pack = match files.is_empty() {
-        false => Pack { policy, ..Pack::read(files, language)? },
-        true => nameless_pack(language, policy),
-    };
+    let mut pack = Pack::read(files, language)?;
+    let mut warnings = Vec::new();
     if is_own {
-        // The pack's own rules may name agents that an older blackboard leaves out; here none may.
+        pack.policy = Policy::read(&document)?;
         let problems = pack::agent_problems(&pack.policy, &document, &pack.manifest.agent_names());
         if !problems.is_empty() {
             return Err(problems);
         }
-    } else if own_prompts.keys().any(is_agent) {
-        pack.manifest.agents = agents_of(&own_prompts, &pack.manifest.agents);
+    } else {
+        if own_prompts.keys().any(is_agent) {
+            pack.manifest.agents = agents_of(&own_prompts, &pack.manifest.agents);
+        }
+        (pack.policy, warnings) = Policy::read_older(&document, &pack.manifest.agent_names())?;
     }
     let names = pack.manifest.prompt_names();
     pack.prompts.retain(|name, _| names.contains(name));
     pack.prompts.extend(own_prompts.into_iter().filter(|(name, _)| names.contains(name)));
-    Ok(pack)
+    Ok((pack, warnings))
 }
 
-/// A blackboard whose agents no built-in pack has.
-fn nameless_pack(language: &str, policy: Policy) -> Pack {
-    let manifest = Manifest {
-        name: "own".to_owned(),
-        title: "the blackboard's own agents".to_owned(),
-        languages: vec![language.to_owned()],
-        words: Vec::new(),
-        agents: Vec::new(),
-    };
-    Pack {
-        manifest,
-        language: language.to_owned(),
-        policy,
-        prompts: BTreeMap::new(),
-        global_context: String::new(),
-        dev_plan: String::new(),
-    }
+/// A sub-loop that the tool which made an older blackboard left open: its state is in
+/// `.codex/subloop_state.json`, in the project or in the blackboard.
+fn open_subloop(root: &Path) -> Option<Problem> {
+    const STATE: &str = ".codex/subloop_state.json";
+    let project = fs::canonicalize(root).ok()?.parent().map(Path::to_owned);
+    let files = project.into_iter().chain([root.to_owned()]).map(|folder| folder.join(STATE));
+    let states = files.filter_map(|file| load::text(&file, load::SMALL).ok());
+    let mut states = states.filter_map(|text| serde_json::from_str(&text).ok());
+    let open: serde_json::Value =
+        states.find(|state: &serde_json::Value| state["active"] == true)?;
+    let number = |name: &str| open[name].as_u64().map_or("unknown".to_owned(), |n| n.to_string());
+    let reason = open["entry_reason"].as_str().unwrap_or("no reason given");
+    let message = format!(
+        "`{STATE}` says that a sub-loop of another tool is active: iteration {}, sub-iteration {} ({}); Baton does not continue it: a run begins with MAIN's decision, and `reports/` has what was reported",
+        number("iteration"),
+        number("sub_iteration"),
+        text::shown(reason, 200)
+    );
+    Some(Problem::warning("board-subloop-open", message))
 }
 
 /// The agents that a blackboard's prompts name, as the pack knows them. One that the pack does not

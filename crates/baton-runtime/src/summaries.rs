@@ -1,4 +1,5 @@
-//! Summaries of the blackboard's reports, remembered in `cache/report_summaries.json`. An entry
+//! Summaries of the blackboard's reports, remembered in `cache/report_summaries.json`, or in a file
+//! of our own where that name is another tool's. An entry
 //! counts while the file's time and size are the same, or else its content; one that is damaged is
 //! made again. The file stays one JSON object, an entry a line, so that adding entries writes only
 //! them: the closing brace is written over.
@@ -17,9 +18,12 @@ use baton_core::summary::Summary;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::board::CONFIG_FILE;
 use crate::{load, store};
 
 const FILE: &str = "cache/report_summaries.json";
+/// On a blackboard that another tool made, which keeps a cache of its own under the other name.
+const FILE_BESIDE: &str = "cache/baton_summaries.json";
 pub(crate) const ARCHIVE: &str = "reports/archive";
 const VERSION: u32 = 3;
 /// A hundred thousand entries are far below it.
@@ -48,6 +52,8 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Summaries {
     root: PathBuf,
+    /// From the root.
+    file: &'static str,
     mode: Mode,
     /// What the entries were made by: other rules, other summaries.
     rules: String,
@@ -58,8 +64,23 @@ pub struct Summaries {
     /// The file cannot be gone on with: it is written anew.
     is_damaged: bool,
     pub counts: Counts,
-    /// Whose reports were asked for since somebody last took this, and whether the cache had them.
-    pub asked: Vec<(AgentName, bool)>,
+    /// Reports asked for since this was last taken.
+    pub asked: Vec<Asked>,
+}
+
+/// A report whose summary was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub agent: AgentName,
+    pub is_hit: bool,
+    /// Not even its verdict was found.
+    pub is_failure: bool,
+}
+
+impl Asked {
+    fn new(agent: &AgentName, is_hit: bool, summary: &Summary) -> Asked {
+        Asked { agent: agent.clone(), is_hit, is_failure: summary.is_failure() }
+    }
 }
 
 /// What is known of one report.
@@ -149,6 +170,7 @@ impl Summaries {
         let rules = digest(&[serde_json::to_string(&rules).unwrap_or_default().as_bytes()]);
         let mut all = Summaries {
             root: root.to_owned(),
+            file: file_for(root),
             mode,
             rules,
             entries: HashMap::new(),
@@ -160,7 +182,7 @@ impl Summaries {
         if mode == Mode::Off {
             return all;
         }
-        match load::text(&root.join(FILE), MAX_BYTES) {
+        match load::text(&root.join(all.file), MAX_BYTES) {
             Ok(text) => match read(&text, &all.rules) {
                 Some(entries) => all.entries = entries,
                 None => all.is_damaged = true,
@@ -210,7 +232,7 @@ impl Summaries {
             && let Some(summary) = entry.read(path, &self.rules)
         {
             self.counts.hits += 1;
-            self.asked.push((agent.clone(), true));
+            self.asked.push(Asked::new(agent, true, &summary));
             return Ok(summary);
         }
         let bytes = whole()?;
@@ -219,7 +241,7 @@ impl Summaries {
             && let Some(mut summary) = entry.read(path, &self.rules)
         {
             self.counts.hits += 1;
-            self.asked.push((agent.clone(), true));
+            self.asked.push(Asked::new(agent, true, &summary));
             summary.timestamp = Some(look.timestamp());
             // Written again only where that will save the next look at the content.
             if look.is_settled() {
@@ -230,7 +252,7 @@ impl Summaries {
         }
         let summary = Summary::of(&bytes, agent, policy, Some(look.timestamp()));
         self.counts.extracted += 1;
-        self.asked.push((agent.clone(), false));
+        self.asked.push(Asked::new(agent, false, &summary));
         self.counts.failures += u64::from(summary.is_failure());
         let key = key_of(path, &summary);
         self.remember(path, key, look, hash, &summary);
@@ -291,7 +313,7 @@ impl Summaries {
         if self.pending.is_empty() || self.mode != Mode::ReadWrite {
             return Ok(());
         }
-        let path = self.root.join(FILE);
+        let path = self.root.join(self.file);
         let new: String = std::mem::take(&mut self.pending).concat();
         if !self.is_damaged && store::append_before_end(&path, "}\n", &format!("{new}}}\n"))? {
             return Ok(());
@@ -331,6 +353,21 @@ impl Entry {
         let check = check_of(path, &self.look, &self.hash, &self.summary, rules);
         (check == self.check).then(|| serde_json::from_str(&self.summary).ok()).flatten()
     }
+}
+
+/// The cache's file: another tool's cache is left alone, also where there may be one later.
+fn file_for(root: &Path) -> &'static str {
+    #[derive(Deserialize)]
+    struct Foreign {
+        #[serde(rename = "schema_version")]
+        _version: serde::de::IgnoredAny,
+    }
+    let is_foreign = || {
+        let text = load::text(&root.join(FILE), MAX_BYTES).ok();
+        text.is_some_and(|text| serde_json::from_str::<Foreign>(&text).is_ok())
+    };
+    let is_older = !root.join(CONFIG_FILE).exists();
+    if is_older || is_foreign() { FILE_BESIDE } else { FILE }
 }
 
 /// The entries of the file's text; None when a line is not one of ours.

@@ -28,7 +28,7 @@ pub(super) fn run(place: &Place, args: &PromptArgs) -> Outcome {
     let window = name.and_then(|name| windows(place, &board, &Asked::default())(&name));
     let prompt = gatherer.prompt(&board, &wanted, now, window, &facts).map_err(failed)?;
     if !args.explain && !place.json {
-        return Ok(Reply::new(prompt.text(), json!({})).with_warnings(&board.warnings));
+        return Ok(Reply::new(prompt.text(), json!({})));
     }
     let previous = previous(&mut gatherer, &board, &wanted, &prompt);
     let ledger = prompt.ledger(previous.as_ref());

@@ -260,7 +260,7 @@ fn is_left(lock: &std::path::Path, limit: std::time::Duration) -> bool {
 /// The blackboard, made where there is none.
 fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
     if let Some(path) = place.board_path() {
-        let board = Board::open(&path, &place.environment)?;
+        let board = place.opened(&path)?;
         if let Some(pack) = args.pack.as_ref().filter(|pack| **pack != board.pack.manifest.name) {
             let own = &board.pack.manifest.name;
             let message = format!("the blackboard has the pack {own}, not {pack}");
@@ -275,7 +275,7 @@ fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
     let language = args.lang.as_deref().unwrap_or(builtin::DEFAULT_LANGUAGE);
     NewBoard { root: &path, pack, language }.create()?;
     let _ = git::exclude(&path);
-    Ok(Board::open(&path, &place.environment)?)
+    place.opened(&path)
 }
 
 fn limits(config: &Config, budget: &BudgetArgs, old: Option<Limits>) -> Limits {
@@ -370,6 +370,11 @@ impl<'a> Session<'a> {
                 .map_err(|why| Failure::new(INTERNAL, why))?;
         }
         session.signals()?;
+        if !place.json {
+            for warning in place.take_warnings() {
+                session.say(&warning);
+            }
+        }
         Ok(session)
     }
 

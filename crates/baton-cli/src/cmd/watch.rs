@@ -24,8 +24,7 @@ use crate::reply::{Failure, HELD, INTERNAL, Reply, USAGE, counted, table};
 pub(super) fn status(place: &Place) -> Outcome {
     let board = place.board()?;
     let Some(run) = drive::last_run(&board).map_err(failed)? else {
-        let text = "no run yet; `baton run \"task\"` begins one\n";
-        return Ok(Reply::new(text, json!({ "ok": true, "run": null })));
+        return Ok(no_run());
     };
     let state = match drive::look(&board, &run) {
         Err(error @ drive::Error::RulesUnfit { .. }) => {
@@ -72,7 +71,10 @@ pub(super) fn status(place: &Place) -> Outcome {
         rows.push(vec!["MAIN prompt".to_owned(), value]);
     }
     if cache.hits + cache.extracted > 0 {
-        let value = format!("{} from the cache, {} extracted", cache.hits, cache.extracted);
+        let mut value = format!("{} from the cache, {} extracted", cache.hits, cache.extracted);
+        if cache.failures > 0 {
+            value.push_str(&format!(", {} failed", cache.failures));
+        }
         rows.push(vec!["summaries".to_owned(), value]);
     }
     let mut out = table(&rows);
@@ -90,6 +92,12 @@ pub(super) fn status(place: &Place) -> Outcome {
     let stopped = state.stopped.as_ref().filter(|_| run_state != RunState::Abandoned);
     let json = json!({ "ok": true, "run": run, "state": run_state, "stands": standing, "question": question, "iteration": state.iteration, "totals": state.totals, "limits": state.limits, "stopped": stopped, "void_passes": void, "override": state.overridden, "alarms": alarms });
     Ok(Reply::new(out, json))
+}
+
+/// A blackboard on which nothing ran yet, an older one for instance.
+fn no_run() -> Reply {
+    let text = "no run yet; `baton run \"task\"` begins one\n";
+    Reply::new(text, json!({ "ok": true, "run": null }))
 }
 
 /// The state of a run, in one word and in a sentence.
@@ -229,6 +237,9 @@ fn run_named(board: &Board, name: Option<&String>) -> Result<String, Failure> {
 
 pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
     let board = place.board()?;
+    if args.run.is_none() && drive::last_run(&board).map_err(failed)?.is_none() {
+        return Ok(no_run());
+    }
     let run = run_named(&board, args.run.as_ref())?;
     let mut teller = view::Teller::new(board.pack.manifest.agent_names());
     let mut shown = 0;

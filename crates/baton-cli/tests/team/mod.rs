@@ -33,6 +33,13 @@ pub(crate) fn report(iteration: u32, verdict: &str, blockers: &str) -> String {
 impl Place {
     /// A project with the blackboard of a pack, and a team that is played by a script.
     pub(crate) fn with(pack: &str) -> Place {
+        let place = Place::without_board();
+        assert!(place.run(&["init", "--pack", pack]).status.success());
+        place
+    }
+
+    /// A project without a blackboard, and the team.
+    pub(crate) fn without_board() -> Place {
         let place = Place { folder: TempDir::new().unwrap() };
         for folder in ["project/src", "play", "prompts", "home/.config/baton"] {
             fs::create_dir_all(place.path(folder)).unwrap();
@@ -43,7 +50,6 @@ impl Place {
             "home/.config/baton/baton.toml",
             "[executors.script]\ncommand = [\"sh\", \"../agent.sh\"]\n",
         );
-        assert!(place.run(&["init", "--pack", pack]).status.success());
         place
     }
 

@@ -10,6 +10,8 @@ use super::{Node, Span, Value};
 use crate::problem::{self, Problem};
 use crate::text;
 
+const UNKNOWN_KEY: &str = "key-unknown";
+
 #[derive(Debug)]
 pub struct Error {
     pub(super) span: Option<Span>,
@@ -30,6 +32,14 @@ impl Error {
             problem.message = format!("{}: {}", text::shown(&path.join("."), 120), problem.message);
         }
         problem
+    }
+
+    /// The place and the whole path of a key that the type does not know, where that is the error.
+    pub(super) fn unknown_key(&self) -> Option<(Span, String)> {
+        let span = self.span.filter(|_| self.problem.code == UNKNOWN_KEY)?;
+        let mut path: Vec<&str> = self.path.iter().rev().map(String::as_str).collect();
+        path.extend(self.problem.found.as_deref());
+        Some((span, path.join(".")))
     }
 
     fn located(mut self, span: Span) -> Error {
@@ -78,7 +88,7 @@ impl de::Error for Error {
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Error {
         let message = format!("the key `{}` is not known", text::shown(field, 60));
-        Error::new(Problem::new("key-unknown", message).found(field).one_of(field, expected))
+        Error::new(Problem::new(UNKNOWN_KEY, message).found(field).one_of(field, expected))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Error {

@@ -45,6 +45,7 @@ impl State {
             Some(decision) => decision.reason.clone(),
             None => String::new(),
         };
+        let decided_word = decision.as_ref().map(|decision| decision.next.word().to_owned());
         let mut lines: Vec<(&str, String)> = Vec::new();
         if let Some(decision) = &decision {
             lines.push(("next_agent", decision.next.word().to_owned()));
@@ -100,8 +101,9 @@ impl State {
         let fields = lines.iter().map(|(key, value)| Entry::field(key, text::cut(value, FIELD)));
         let title =
             history::milestone_title(&self.milestones(rules), &rules.pack.policy.milestones.texts);
-        let heading =
-            Heading { milestone: title.is_some(), title: title.unwrap_or_default().into() };
+        let milestone = title.is_some();
+        let title = title.unwrap_or_else(|| self.outcome_title(decided_word));
+        let heading = Heading { milestone, title: title.into() };
         let mut out = history::render(&Block::Iteration {
             iteration: self.iteration,
             heading,
@@ -112,6 +114,22 @@ impl State {
             out.push_str(&history::render(&block));
         }
         out
+    }
+
+    /// The title of an iteration that is not a milestone: who worked last, and the outcome.
+    fn outcome_title(&self, decided: Option<String>) -> String {
+        // A failure begins with the agent and a colon.
+        if let Some((agent, _)) = self.current.failure.as_ref().and_then(|why| why.split_once(':'))
+        {
+            return format!("{agent} failed");
+        }
+        match (self.current.reports.last(), decided) {
+            (Some(facts), _) => {
+                format!("{} {}", facts.agent, facts.verdict.as_deref().unwrap_or("reported"))
+            }
+            (None, Some(next)) => next,
+            (None, None) => String::new(),
+        }
     }
 
     fn finish_line(&self, rules: &Rules<'_>) -> Option<(&'static str, String)> {
@@ -222,27 +240,44 @@ fn answer_block<'a>(
     }
 }
 
+/// A work order without the first lines that the prompts of older blackboards ask MAIN for: they are
+/// written in any case, with the right numbers.
+fn without_head(task: &str) -> &str {
+    let mut rest = task.trim_start();
+    for start in ["# Current Task", "assigned_agent:"] {
+        let (first, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        if first.starts_with(start) && !text::is_blank(after) {
+            rest = after.trim_start_matches(['\r', '\n']);
+        }
+    }
+    rest
+}
+
 /// The work order of an agent: MAIN's own words, or its reason with the tasks that it names.
 pub fn work_order(state: &State, rules: &Rules<'_>, agent: &AgentName, plan: &str) -> String {
     let iteration = state.iteration;
+    // Older readers look for the first two lines.
+    let head = format!(
+        "# Current Task (Iteration {iteration})\nassigned_agent: {agent}\niteration: {iteration}\n"
+    );
     let orders = &rules.pack.policy.context.orders;
     let fill = |order: &str| order.replace("{iteration}", &iteration.to_string());
     if state.current.subloop.is_some() {
         let is_fixer = rules.subloop().is_some_and(|subloop| subloop.fixer == *agent);
         let order = if is_fixer { &orders.fixer } else { &orders.tester };
-        return format!("iteration: {iteration}\n\n{}\n", fill(order));
+        return format!("{head}\n{}\n", fill(order));
     }
     if *agent == FINISH_REVIEW {
-        return format!("iteration: {iteration}\n\n{}\n", fill(&orders.finish_review));
+        return format!("{head}\n{}\n", fill(&orders.finish_review));
     }
-    let Some(decision) = state.decision(rules) else { return format!("iteration: {iteration}\n") };
-    let mut out = format!("iteration: {iteration}\n");
+    let Some(decision) = state.decision(rules) else { return head };
+    let mut out = head;
     if let Some(scenario) = &state.scenario {
         out.push_str(&format!("scenario: {scenario}\n"));
     }
     out.push('\n');
     match &decision.task {
-        Some(task) => out.push_str(task.trim_end()),
+        Some(task) => out.push_str(without_head(task).trim_end()),
         None => {
             out.push_str(decision.reason.trim_end());
             let tasks = Plan::read(plan, &rules.pack.policy.plan).map(|plan| plan.tasks);

@@ -243,10 +243,12 @@ fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) ->
     open
 }
 
-/// The percentage of coverage that the tester must report, if any.
-pub fn least_coverage(_state: &State, rules: &Rules<'_>) -> Option<u32> {
+/// The percentage of coverage that the tester must report. `None`: the policy asks for none, or the
+/// run found no tool to measure it with when it began, and said so.
+pub fn least_coverage(state: &State, rules: &Rules<'_>) -> Option<u32> {
     let least = rules.pack.policy.tdd_rules.as_ref()?.min_coverage;
-    (least > 0).then_some(least)
+    let can_be_measured = state.machine.as_ref().is_none_or(|own| !own.coverage.is_empty());
+    (least > 0 && can_be_measured).then_some(least)
 }
 
 /// The tester's coverage in this run, where the policy asks for one.

@@ -1194,6 +1194,36 @@ const FLAT: &[Case] = &[
     )
     .in_finish_check(),
     good(
+        "zh-flat-override-as-a-line-of-the-note-counts-in-finish-check",
+        ZH,
+        r###"{"next_agent":"FINISH","reason":"范围外","task":null,"dev_plan_next":null,
+            "history_append":"## Iteration 9: FINISH\nnext_agent: FINISH\n- `finish_review_override: ignore`（理由：范围外）"}"###,
+    )
+    .in_finish_check(),
+    good(
+        "flat-override-as-a-line-of-the-note-is-a-note-elsewhere",
+        EN,
+        r#"{"next_agent":"FINISH","reason":"r","history_append":"finish_review_override: ignore"}"#,
+    ),
+    good(
+        "flat-note-that-speaks-of-the-override-does-not-override",
+        EN,
+        r#"{"next_agent":"FINISH","reason":"r",
+            "history_append":"no finish_review_override: ignore\nfinish_review_override: ignored"}"#,
+    )
+    .in_finish_check(),
+    good(
+        "zh-flat-task-body-is-the-work-order",
+        ZH,
+        r#"{"next_agent":"DEV","reason":"下一步","task_body":"实现 M1-T1"}"#,
+    ),
+    bad(
+        "flat-two-different-work-orders-are-refused",
+        EN,
+        r#"{"next_agent":"DEV","reason":"r","task":"one","task_body":"two"}"#,
+        &["decision-two-tasks"],
+    ),
+    good(
         "flat-empty-note-is-no-note",
         EN,
         r#"{"next_agent":"DEV","reason":"r","history_append":""}"#,
@@ -1391,7 +1421,7 @@ const GROUPS: [&[Case]; 9] =
 
 /// Every code that `decision::read` can answer with, those of the JSON and of the statements
 /// among them.
-const CODES: [&str; 21] = [
+const CODES: [&str; 22] = [
     "document-size",
     "json-syntax",
     "json-trailing",
@@ -1412,6 +1442,7 @@ const CODES: [&str; 21] = [
     "decision-question",
     "decision-override",
     "decision-options",
+    "decision-two-tasks",
     "decision-empty",
 ];
 

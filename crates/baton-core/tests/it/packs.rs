@@ -4,11 +4,12 @@ use baton_core::decision::{self, Moment, Next, check_routing};
 use baton_core::id::AgentName;
 use baton_core::pack::{self, Files, Pack};
 use baton_core::plan::{Finality, Plan, parse_statements};
-use baton_core::policy::Outcome;
+use baton_core::policy::{Outcome, Policy};
 use baton_core::report::{self, Expected};
 use baton_core::tokens;
 
 use crate::common;
+use crate::{LANGUAGES, PACKS};
 
 #[test]
 fn every_built_in_pack_is_right_in_both_languages() {
@@ -261,4 +262,30 @@ fn everything_that_is_wrong_with_a_pack_is_explained() {
     }
     insta::assert_snapshot!(all.join("\n"));
     assert!(Pack::read(&translate(), "en").is_err(), "a language that the pack lacks");
+}
+
+#[test]
+fn the_rules_of_an_older_blackboard_name_only_agents_that_it_has() {
+    for (name, language) in PACKS.into_iter().flat_map(|name| LANGUAGES.map(|own| (name, own))) {
+        let files = common::pack_files(name);
+        let document = pack::policy_document(&files, language, "").unwrap();
+        let own = Pack::read(&files, language).unwrap().manifest.agent_names();
+        // Every team of the pack's agents and a stranger.
+        for team in 0..1 << own.len() {
+            let mut agents: Vec<AgentName> = own.clone();
+            let mut index = 0;
+            agents.retain(|_| {
+                index += 1;
+                team >> (index - 1) & 1 == 1
+            });
+            agents.push(AgentName::new("STRANGER").unwrap());
+            let (policy, warnings) = Policy::read_older(&document, &agents).unwrap();
+            let named = policy.agents_named();
+            let missing = named.iter().find(|(_, name)| !agents.contains(name));
+            let missing = missing.filter(|(_, name)| **name != "FINISH_REVIEW");
+            assert!(missing.is_none(), "{name} {agents:?}: {missing:?}");
+            assert!(!policy.plan.verified_by.is_empty());
+            assert_eq!(warnings.is_empty(), agents.len() > own.len(), "{name} {agents:?}");
+        }
+    }
 }

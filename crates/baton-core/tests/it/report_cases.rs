@@ -349,19 +349,24 @@ const ITERATIONS: &[Case] = &[
          blockers: none\n",
         &["iteration-malformed"],
     ),
-    bad(
-        "iteration-twice-is-refused-even-if-both-are-right",
+    good(
+        "iteration-twice-with-one-number-is-accepted",
         EN,
         "TEST",
         "iteration: 7\nverdict: PASS\nblockers: none\n\niteration: 7\n",
-        &["iteration-twice"],
     ),
     bad(
-        "zh-iteration-twice",
+        "iteration-twice-with-two-numbers-is-refused",
+        EN,
+        "TEST",
+        "iteration: 7\nverdict: PASS\nblockers: none\n\niteration: 6\n",
+        &["iteration-twice"],
+    ),
+    good(
+        "zh-iteration-as-an-item-is-text-beside-a-bare-line",
         ZH,
         "TEST",
         "iteration: 7\n结论：PASS\n阻塞：无\n\n上一轮：\n- iteration: 6\n",
-        &["iteration-twice"],
     ),
     good("zh-iteration-with-a-wide-colon", ZH, "TEST", "iteration：7\n结论：PASS\n阻塞：无\n"),
     good(
@@ -390,12 +395,37 @@ const VERDICT_LINES: &[Case] = &[
         "iteration: 7\nverdict: FAIL\nblockers: none\n\nAfter the fix:\n\nverdict: PASS\n",
         &["verdict-twice"],
     ),
-    bad(
-        "zh-verdict-twice-is-refused-even-if-both-agree",
+    good(
+        "zh-verdict-of-each-finding-is-text-beside-a-bare-line",
         ZH,
-        "TEST",
-        "iteration: 7\n结论：PASS\n阻塞：无\n\n## 总结\n- **结论**：PASS\n",
+        "REVIEW",
+        "已阅读审阅行为规范\niteration: 7\n\n### 用例 1\n- 结论: 合理\n\n### 用例 2\n- **结论**：存在问题\n  结论：见上\n\n\
+         结论：FAIL\n阻塞：用例 2 断言失败\n",
+    ),
+    good(
+        "zh-verdict-twice-with-one-word-is-accepted",
+        ZH,
+        "REVIEW",
+        "iteration: 7\n\n## 测试设计审阅结论\n\n结论：PASS\n\n## 汇总\n\n**结论**：PASS\n阻塞：无\n",
+    ),
+    good(
+        "zh-verdict-as-the-only-item-counts",
+        ZH,
+        "FINISH_REVIEW",
+        "iteration: 7\n- 结论：PASS\n- 阻塞：无\n",
+    ),
+    bad(
+        "zh-two-items-without-a-bare-verdict-are-refused-even-if-both-agree",
+        ZH,
+        "REVIEW",
+        "iteration: 7\n- 结论：PASS\n- 结论：PASS\n阻塞：无\n",
         &["verdict-twice"],
+    ),
+    good(
+        "zh-a-blocker-may-begin-like-a-verdict-where-a-bare-one-follows",
+        ZH,
+        "REVIEW",
+        "iteration: 7\n阻塞：\n- 结论: 写错了 [impl]\n- 第二项\n\n结论：FAIL\n",
     ),
     bad(
         "verdict-passed-is-not-pass",
@@ -824,6 +854,25 @@ const BLOCKER_LISTS: &[Case] = &[
         ZH,
         "TEST",
         "iteration: 7\n结论：FAIL\n阻塞：add() 溢出\n阻塞：无\n",
+        &["blockers-twice"],
+    ),
+    good(
+        "zh-blockers-of-each-finding-are-text-beside-a-bare-line",
+        ZH,
+        "REVIEW",
+        "iteration: 7\n- 阻塞：用例 2\n  - 细节\n\n结论：FAIL\n阻塞：\n- 覆盖率不达标\n\n- 阻塞：无\n",
+    ),
+    good(
+        "zh-blockers-twice-with-one-value-are-accepted",
+        ZH,
+        "REVIEW",
+        "iteration: 7\n结论：PASS\n阻塞：无\n\n## 汇总\n阻塞：无\n",
+    ),
+    bad(
+        "blockers-as-two-lists-are-refused",
+        EN,
+        "TEST",
+        "iteration: 7\nverdict: FAIL\nblockers:\n- a\n\nblockers:\n- a\n",
         &["blockers-twice"],
     ),
     bad(

@@ -258,3 +258,33 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_evidence_of_an_older_report_is_not_its_first_ritual_line() {
+    let pack = pack("tdd", "zh");
+    let agent = AgentName::new("TEST").unwrap();
+    let evidence = |body: &str| {
+        let report = format!("已阅读测试行为规范\niteration: 7\n工作模式: 测试执行\n\n{body}");
+        Summary::of(report.as_bytes(), &agent, &pack.policy, None).evidence
+    };
+    assert_eq!(evidence("## 工具调用简报\n- pytest: 12 passed\n"), "pytest: 12 passed");
+    assert_eq!(evidence("- 证据：pytest 通过\n结论：PASS\n"), "pytest 通过");
+    assert_eq!(evidence("运行了 12 个用例，全部通过。\n"), "运行了 12 个用例，全部通过。");
+    assert_eq!(evidence(""), "工作模式: 测试执行");
+}
+
+#[test]
+fn the_blockers_that_older_prompts_prescribe_have_a_class() {
+    let rules = pack("tdd", "zh").policy.report_rules;
+    for (blocker, class) in [
+        ("覆盖率不达标", "test"),
+        ("测试设计存在问题", "test"),
+        ("工单缺少可执行命令", "spec"),
+        ("工单缺少覆盖率命令", "spec"),
+        ("M3-T2 验收测试未通过", "impl"),
+        ("Python 版本不符", "env"),
+        ("外部服务不可用", "env"),
+    ] {
+        assert_eq!(rules.classify(blocker), Some(class), "{blocker}");
+    }
+}

@@ -19,6 +19,7 @@ use super::{Drive, Error};
 use crate::board::{Board, HISTORY_FILE, NOTES_FILE, PLAN_FILE};
 use crate::load;
 use crate::store::Disk;
+use crate::summaries::Asked;
 
 const SUBLOOP_STATE: &str = "state/subloop_state.json";
 const SUBLOOP_LOCK: &str = "state/subloop.lock";
@@ -49,7 +50,7 @@ pub(super) fn left(board: &Board, seq: u64) -> Option<Left> {
 pub(super) fn ledger(
     prompt: &Prompt,
     corrections: &[Correction],
-    asked: &[(AgentName, bool)],
+    asked: &[Asked],
 ) -> serde_json::Value {
     let sections = prompt.sections.iter().map(|section| {
         let mut row = json!([section.name, section.level, section.tokens]);
@@ -66,6 +67,13 @@ pub(super) fn ledger(
         tokens += size;
         sections.push(json!(["correction", null, size]));
     }
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|own| match own.is_failure {
+            true => json!([own.agent, own.is_hit, true]),
+            false => json!([own.agent, own.is_hit]),
+        })
+        .collect();
     json!({ "tokens": tokens, "bytes": bytes, "limit": prompt.limit, "sections": sections, "steps": prompt.steps, "summaries": asked })
 }
 
