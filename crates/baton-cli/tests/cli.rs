@@ -1023,7 +1023,7 @@ fn the_decision_schema_names_the_packs_agents() {
     let agents = |pack: &str| {
         let answer = place.run(&["schema", "decision", "--pack", pack]);
         let schema: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
-        schema["properties"]["next_agent"]["enum"].to_string()
+        schema["properties"]["next_agent"]["anyOf"][1]["enum"].to_string()
     };
     assert_eq!(agents("tdd"), r#"["TEST","DEV","REVIEW","USER","FINISH"]"#);
     assert_eq!(agents("analysis"), r#"["COLLECT","ANALYZE","VERIFY","CONCLUDE","USER","FINISH"]"#);

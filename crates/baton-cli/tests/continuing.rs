@@ -381,7 +381,7 @@ fn two_requests_to_stop_end_a_walk_over_the_project_that_blocks() {
     let pipe = team.place.path("project/sub/.gitignore");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let child = team.begin(&["run", "Make add() safe"]);
-    wait_for("MAIN", || !team.conversations("1-MAIN").is_empty());
+    wait_for("the run", || team.place.history().contains("Make add() safe"));
     // From here on the walk blocks, or has not come to the pipe yet.
     ask_to_stop(&team, &child, "-TERM");
     let output = ended(child, "a walk that blocks");

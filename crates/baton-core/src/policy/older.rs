@@ -12,6 +12,7 @@ use crate::text;
 
 /// What prompts carry is not a check: a change in it is not worth a warning.
 const CONTEXT: &str = "context.";
+const PASSES: &str = "finish_rules.passes";
 
 impl Policy {
     /// Reads the policy of an older blackboard that has these agents.
@@ -195,7 +196,9 @@ impl Adapted {
             }
             let left = names.as_array().into_iter().flatten().filter_map(Value::as_str);
             let left: Vec<&str> = left.collect();
-            if left.is_empty() {
+            if left.is_empty() && path == PASSES {
+                // Without names it is the same as `plan.verified_by`.
+            } else if left.is_empty() {
                 self.drop_rule(path);
             } else if !path.starts_with(CONTEXT) {
                 self.changed.push(format!("`{path}` is {}", list(&left)));

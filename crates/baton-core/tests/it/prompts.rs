@@ -354,6 +354,7 @@ fn mains_history_shrinks_to_3_above_80_percent() {
         let mut config = Config::default();
         config.context.prompt_limit.main = limit;
         config.context.max_tokens = Some(1_000_000);
+        config.context.level = 1;
         let board = Material { iteration: Iteration(31), ..material(&pack, &config) };
         build(Stage::Main, &board, &mut Log::new(entries.clone()))
     };

@@ -231,7 +231,8 @@ fn a_summary_never_contradicts_the_strict_reader() {
         "iteration: 7\n{}verdict: FAIL\nblockers:\n- [impl] x\ncoverage: 71%\n",
         "prose\n".repeat(200)
     );
-    let summary = Summary::of(far.as_bytes(), &agent, &pack.policy, None);
+    let tester = AgentName::new("TEST").unwrap();
+    let summary = Summary::of(far.as_bytes(), &tester, &pack.policy, None);
     assert_eq!(summary.verdict.as_deref(), Some("FAIL"));
     assert_eq!(summary.blockers, ["[impl] x"]);
     assert_eq!(summary.fields.get("coverage").map(String::as_str), Some("71%"));
