@@ -381,7 +381,8 @@ fn two_requests_to_stop_end_a_walk_over_the_project_that_blocks() {
     let pipe = team.place.path("project/sub/.gitignore");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let child = team.begin(&["run", "Make add() safe"]);
-    wait_for("MAIN", || !team.conversations("1-MAIN").is_empty());
+    let journal = team.place.path("project/.baton/journal/run-0001/000001.log");
+    wait_for("the run", || journal.exists());
     // From here on the walk blocks, or has not come to the pipe yet.
     ask_to_stop(&team, &child, "-TERM");
     let output = ended(child, "a walk that blocks");
