@@ -435,17 +435,6 @@ fn no_pass_with_blockers() {
 }
 
 #[test]
-fn equal_attempts_to_finish_lead_to_a_question() {
-    let place = honest();
-    finish(&place, 2, VERIFIED);
-    for iteration in 3..=4 {
-        finish(&place, iteration, "null");
-    }
-    let said = run(&place, 9, 10);
-    assert!(said.contains("The run cannot be finished"), "{said}");
-}
-
-#[test]
 fn an_override_is_named_with_its_reason_wherever_the_result_is() {
     let place = honest();
     place.play("3-FINISH_REVIEW", &report(3, "FAIL", "[impl] a typo in a comment"));

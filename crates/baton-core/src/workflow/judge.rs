@@ -85,9 +85,13 @@ fn not_due(state: &State, next: &Next) -> Option<Problem> {
     (!is_due).then(|| Problem::new("routing-due", message).found(next.word()).expected(expected))
 }
 
-/// A pass that an agent needs before it runs is over when what was judged has changed.
+/// A pass that an agent needs before it runs is over when what was judged has changed. Where the user
+/// approves the files as they are, that approval decides.
 fn stale(state: &State, rules: &Rules<'_>, next: &Next) -> Option<Problem> {
     let Next::Agent(agent) = next else { return None };
+    if rules.pack.policy.approval.as_ref().is_some_and(|approval| approval.before == *agent) {
+        return None;
+    }
     let needed = rules.pack.policy.routing.needs_pass.get(agent)?;
     let (needed, why) =
         needed.iter().find_map(|own| Some((own, state.stale_pass(agent, own, rules)?)))?;

@@ -105,6 +105,32 @@ pub(crate) fn translate() -> Files {
 }
 
 #[test]
+fn finish_needs_the_passes_that_a_pack_names_or_those_of_its_verifiers() {
+    let passes = |pack: Pack| -> Vec<String> {
+        pack.policy.finish_rules.passes.iter().map(|agent| agent.as_str().to_owned()).collect()
+    };
+    for (name, expected) in [
+        ("tdd", &["TEST", "REVIEW"][..]),
+        ("novel", &["CRITIQUE"]),
+        ("analysis", &["VERIFY"]),
+        ("scenario", &["EXECUTE"]),
+    ] {
+        assert_eq!(passes(common::pack(name, "en")), expected, "{name}");
+    }
+    let mut files = translate();
+    assert_eq!(passes(Pack::read(&files, "fr").unwrap()), ["PROOFREAD"], "its verifier");
+    let policy = files["policy.json"].replace(
+        "\"max_finish_attempts\": 2",
+        "\"max_finish_attempts\": 2, \"passes\": [\"PROOFREAD\", \"PROOFREED\"]",
+    );
+    files.insert("policy.json".into(), policy);
+    let problem = pack::check(&files).remove(0).to_string();
+    let said = "finish_rules.passes.1: `PROOFREED` gives no verdict, report_rules.apply_to does not name it";
+    assert!(problem.contains(said), "{problem}");
+    assert!(problem.contains("did you mean `PROOFREAD`?"), "{problem}");
+}
+
+#[test]
 fn a_fourth_pack_drives_every_parser_without_code() {
     let files = translate();
     assert_eq!(pack::check(&files), []);

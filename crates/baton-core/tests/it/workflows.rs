@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use baton_core::config::Config;
 use baton_core::event::{
-    Decided, Event, HistoryText, Limits, Record, ReportFacts, RunStarted, Spent, StageEnded,
-    StageId, StageResult, StageStarted, Stop,
+    Decided, Event, HistoryText, Limits, ProjectCheck, Record, ReportFacts, RunStarted, Spent,
+    StageEnded, StageId, StageResult, StageStarted, Stop,
 };
 use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use baton_core::pack::Pack;
@@ -466,6 +466,66 @@ fn a_pass_counts_only_if_nobody_wrote_after_it() {
     assert_eq!(run.due(), "MAIN again");
     let Do::AskMain { refused, .. } = run.next() else { panic!() };
     assert!(refused[0].problem.contains("`DEV` wrote after it"));
+}
+
+/// The last refusal of MAIN's answers.
+fn refusal(run: &Run<'_>) -> String {
+    let Do::AskMain { refused, .. } = run.next() else { panic!("{:?}", run.next()) };
+    refused.last().map_or(String::new(), |refused| refused.problem.clone())
+}
+
+#[test]
+fn a_pass_that_an_agent_needs_ends_when_what_was_judged_changes() {
+    let (mut pack, config) = rules();
+    let needs_pass = &mut pack.policy.routing.needs_pass;
+    needs_pass.insert(agent("DEV"), vec![agent("REVIEW")]);
+    needs_pass.insert(agent("REVIEW"), vec![agent("TEST")]);
+    let mut run = Run::new(&pack, &config);
+    for name in ["TEST", "REVIEW", "DEV", "DEV", "TEST"] {
+        run.decides(name, "");
+        assert_eq!(run.due(), name, "what an agent wrote itself does not keep it from running");
+        run.reports("PASS", "none");
+    }
+    run.decides("DEV", "");
+    let why = "`DEV` may not run: `REVIEW` passed in iteration 2, but `TEST` wrote after it";
+    assert!(refusal(&run).contains(why), "{}", refusal(&run));
+    // The pass of an agent that writes is about its own files.
+    let (stage, attempt) = match run.next() {
+        Do::AskMain { stage, attempt, .. } => (stage, attempt),
+        other => panic!("{other:?}"),
+    };
+    let check = ProjectCheck {
+        snapshot: "s".to_owned(),
+        reworked: [(agent("TEST"), vec!["tests/add.rs".to_owned()])].into(),
+        ..ProjectCheck::default()
+    };
+    let started = StageStarted::new(stage.clone(), attempt);
+    let started = StageStarted { project: Some(Box::new(check)), ..started };
+    run.take(Event::StageStarted(Box::new(started)));
+    let answer =
+        r#"{"next_agent":"REVIEW","reason":"r","dev_plan":null,"finish_review_override":null}"#;
+    let result = StageResult::Answer(answer.to_owned());
+    let ended = StageEnded::new(stage, attempt, result, Spent::default());
+    run.take(Event::StageEnded(Box::new(ended)));
+    let judged = judge_decision(&run.state, &run.rules, answer, false, &run.plan);
+    let Event::DecisionRefused { problem } = judged.event else { panic!("{:?}", judged.event) };
+    let why = "`REVIEW` may not run: `TEST` passed in iteration 5, but its files changed after it: tests/add.rs";
+    assert!(problem.contains(why), "{problem}");
+}
+
+#[test]
+fn a_pass_of_an_earlier_run_counts_neither_for_the_final_status_nor_for_finish() {
+    let (pack, config) = rules();
+    let mut before = Run::new(&pack, &config);
+    before.decides("TEST", "");
+    before.reports("PASS", "none");
+    let newest = before.state.newest.values().map(|(_, facts)| facts.clone()).collect();
+    let start = RunStarted { newest, ..start(limits()) };
+    let mut run = Run::new(&pack, &config);
+    run.state = State::new(&start, 1);
+    run.decides("REVIEW", VERIFIED);
+    let why = "may not become `VERIFIED`: there is no report of `TEST`, `REVIEW` in this run";
+    assert!(refusal(&run).contains(why), "{}", refusal(&run));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 
 use baton_core::event::ProjectCheck;
 use baton_core::id::AgentName;
+use baton_core::scenario::OUTPUTS;
 
 use super::outputs::{is_log, is_made_by_tools};
 use super::{Drive, Error};
@@ -156,18 +157,24 @@ impl Drive<'_> {
         Ok(changed)
     }
 
-    /// Whether a change says nothing about the work: a log that grew, or what tools leave behind.
+    /// Whether a change says nothing about the work: a log that grew, what tools leave behind, or what
+    /// Baton itself writes in an evaluation.
     fn is_noise(&self, name: &str, from: &Manifest, to: &Manifest) -> bool {
         let is_tagged = |folder: &str| {
             let tag = format!("{folder}/CACHEDIR.TAG");
             from.files.contains_key(&tag) || to.files.contains_key(&tag)
         };
         let has_grown = || match (from.files.get(name), to.files.get(name)) {
-            (None, Some(_)) => true,
+            // A new JSON file may be a part of the work; one that grows at its end is a stream.
+            (None, Some(_)) => !name.ends_with(".json"),
             (Some(before), Some(after)) => self.has_grown(before, after),
             (_, None) => false,
         };
-        is_made_by_tools(name, is_tagged) || is_log(name) && has_grown()
+        let is_evaluation =
+            self.state.scenario.as_ref().is_some_and(|scenario| {
+                name.starts_with(&format!("scenarios/{scenario}/{OUTPUTS}/"))
+            });
+        is_evaluation || is_made_by_tools(name, is_tagged) || is_log(name) && has_grown()
     }
 
     /// Whether a file only got longer at its end.
