@@ -7,7 +7,7 @@ use crate::history::{self, Block, Entry, Heading, Milestone};
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, Timestamp};
 use crate::plan::Plan;
 use crate::policy::Outcome;
-use crate::text;
+use crate::{gate, text};
 
 /// What a field of an entry may hold; the whole stands in the journal and the archive.
 const FIELD: usize = 2_000;
@@ -87,7 +87,10 @@ impl State {
             ));
         }
         for gate in &self.current.gates {
-            let how = if gate.passed { "passed" } else { "failed" };
+            let how = match gate.passed {
+                true => "passed".to_owned(),
+                false => format!("failed ({})", text::shown(gate::reason(&gate.output), 200)),
+            };
             lines.push(("gate", format!("{how}: {}", gate.command)));
         }
         lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
