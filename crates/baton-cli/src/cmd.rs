@@ -33,8 +33,8 @@ use clap::CommandFactory;
 use serde_json::json;
 
 use crate::args::{
-    Cli, Command, DebugCommand, GateCommand, HandoffCommand, HistoryCommand, PackCommand, PlanCommand,
-    ReportCommand, ScenarioCommand,
+    Cli, Command, DebugCommand, GateCommand, HandoffCommand, HistoryCommand, PackCommand,
+    PlanCommand, ReportCommand, ScenarioCommand,
 };
 use crate::reply::{Failure, Reply, USAGE};
 
@@ -81,8 +81,9 @@ impl Place {
         };
         let Some(why) = board::unsuitable(&project, &self.environment) else { return Ok(project) };
         if self.is_here(&project) {
-            return Err(Failure::new(USAGE, why)
-                .hint("`cd` into a project below it; nothing was made"));
+            return Err(
+                Failure::new(USAGE, why).hint("`cd` into a project below it; nothing was made")
+            );
         }
         let message = format!("the blackboard {} is of no use: {why}", board.display());
         Err(Failure::new(USAGE, message).hint(format!(

@@ -5,9 +5,10 @@ use serde::Serialize;
 
 use crate::decision::{self, Moment, Next, Question};
 use crate::event::{Asker, Decided, Event, Record, ReportFacts, StageResult};
+use crate::gate;
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, MAIN};
+use crate::text;
 use crate::workflow::{GatesOf, Phase, State, Totals};
-use crate::{gate, text};
 
 /// Tells a run line by line.
 #[derive(Debug, Default)]

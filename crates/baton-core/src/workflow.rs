@@ -27,13 +27,14 @@ use crate::event::{
     Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunSetup,
     RunStarted, Spent, StageEnded, StageId, StageResult, Stop, SubloopEnd,
 };
+use crate::gate;
 use crate::id::{
     AgentName, Attempt, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, RunId, Timestamp,
 };
 use crate::pack::Pack;
 use crate::policy::{Approval, Gate, Outcome};
 use crate::report::ArchiveName;
-use crate::{gate, text};
+use crate::text;
 
 pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
 pub use entry::{goal_entry, work_order};

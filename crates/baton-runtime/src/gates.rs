@@ -110,7 +110,9 @@ impl Files<'_> {
     fn names(&self, folder: &str, is_folder: bool) -> Vec<String> {
         let entries = std::fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
         let named = entries.take(NAMES).filter(|entry| {
-            entry.file_type().is_ok_and(|kind| if is_folder { kind.is_dir() } else { kind.is_file() })
+            entry
+                .file_type()
+                .is_ok_and(|kind| if is_folder { kind.is_dir() } else { kind.is_file() })
         });
         let mut names: Vec<String> =
             named.filter_map(|entry| entry.file_name().into_string().ok()).collect();

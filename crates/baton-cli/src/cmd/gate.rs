@@ -77,7 +77,7 @@ fn wanted(board: &Board, args: &GateAddArgs) -> Result<Gate, Failure> {
             Some(own) => on.push(own.clone()),
             None => {
                 let shown = text::shown(name, 40);
-                let message = format!("`{shown}` does not give a verdict that a gate could confirm");
+                let message = format!("`{shown}` is not an agent whose pass a gate could confirm");
                 let near = baton_core::problem::nearest(&upper, &known)
                     .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
                 return Err(Failure::new(USAGE, message)
@@ -134,7 +134,7 @@ impl Adding<'_> {
         let (on, command) = (&gate.on, text::shown(&gate.run, 160));
         out.push_str(&format!("added: `{command}` on {on} (up to {} s)\n", gate.timeout));
         if ran.as_ref().is_some_and(|ran| !ran.judged.passed) {
-            out.push_str(&format!("it fails now: passes of {on} are overturned until it passes\n"));
+            out.push_str(&format!("it fails now: a pass of {on} does not count until it passes\n"));
         }
         if !was_trusted {
             out.push_str("the blackboard's files name other commands that you have not agreed to; `baton trust --list` shows them\n");
@@ -157,7 +157,7 @@ impl Adding<'_> {
                 ran.judged.reason,
             );
             return Err(Failure::new(USAGE, message)
-                .hint("fix the command, or add it unseen with `--no-run`; nothing was changed"));
+                .hint("nothing was changed; fix the command, give it a longer `--timeout`, or add it unseen with `--no-run`"));
         }
         Ok(ran)
     }
@@ -213,10 +213,12 @@ pub(super) fn run(place: &Place, which: Option<&str>, no_sandbox: bool) -> Outco
         None => (0..gates.len()).collect(),
     };
     if gates.is_empty() {
-        return Err(Failure::new(USAGE, "no gate is set").hint(match found(place, &board).main().next() {
-            Some(proposal) => format!("`{}`", command(&proposal.command)),
-            None => "`baton gate add \"COMMAND\"` adds one".to_owned(),
-        }));
+        return Err(Failure::new(USAGE, "no gate is set").hint(
+            match found(place, &board).main().next() {
+                Some(proposal) => format!("`{}`", command(&proposal.command)),
+                None => "`baton gate add \"COMMAND\"` adds one".to_owned(),
+            },
+        ));
     }
     trusted(place, &board)?;
     let interrupt = Interrupt::default();
@@ -285,7 +287,11 @@ pub(super) fn command(run: &str) -> String {
 
 /// What was found and is not set yet, a line each.
 pub(super) fn proposals(found: &Detected, set: &[Gate]) -> Vec<String> {
-    let is_new = |run: &str| !set.iter().any(|gate| gate.run == run);
+    // `cargo test --offline` is a `cargo test`.
+    let is_new = |run: &str| {
+        let start: Vec<&str> = run.split(' ').take(2).collect();
+        !set.iter().any(|gate| gate.run.contains(&start.join(" ")))
+    };
     let new = found.proposals.iter().filter(|own| is_new(&own.command));
     // Whoever has gates has chosen already.
     let new = new.filter(|own| set.is_empty() || !own.is_alternative);
@@ -314,12 +320,15 @@ pub(super) fn at_start(place: &Place, board: &Board) -> Vec<String> {
         return Vec::new();
     }
     let found = found(place, board);
-    let commands: Vec<String> = found.main().map(|own| format!("`{}`", command(&own.command))).collect();
+    let commands: Vec<String> =
+        found.main().map(|own| format!("`{}`", command(&own.command))).collect();
     let how = match commands.is_empty() {
         true => "`baton gate add \"COMMAND\"` adds a command that does".to_owned(),
         false => format!("found: {}", commands.join(", ")),
     };
-    let mut lines = vec![format!("no gate is set: only the agents' own reports will confirm the result; {how}")];
+    let mut lines = vec![format!(
+        "no gate is set: only the agents' own reports will confirm the result; {how}"
+    )];
     lines.extend(found.notes.iter().map(|note| format!("note: {note}")));
     lines
 }

@@ -90,8 +90,10 @@ fn gates(place: &Place, root: &Path, is_wanted: bool) -> Result<(String, Value),
     let found = gate::found(place, &board);
     let lines = gate::proposals(&found, &[]);
     let mut said = match lines.is_empty() {
-        true => "no gate is set: `baton gate add \"COMMAND\"` adds a command that confirms a pass\n"
-            .to_owned(),
+        true => {
+            "no gate is set: `baton gate add \"COMMAND\"` adds a command that confirms a pass\n"
+                .to_owned()
+        }
         false => format!("no gate is set; this would confirm a pass:\n{}\n", lines.join("\n")),
     };
     let mut added = Vec::new();

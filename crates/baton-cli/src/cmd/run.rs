@@ -28,8 +28,8 @@ use baton_runtime::store::Disk;
 use baton_runtime::{builtin, git, load, trust};
 use serde_json::json;
 
-use super::watch::{asked_text, cost, open_question, records};
 use super::init::chosen as chosen_pack;
+use super::watch::{asked_text, cost, open_question, records};
 use super::{Outcome, Place, gate, setup};
 use crate::args::{
     AnswerArgs, BudgetArgs, EditsArg, HowArgs, ProviderArgs, RunArgs, StopArgs, TapeArgs,
@@ -900,8 +900,9 @@ pub(super) fn priced(unpriced: Option<Unpriced<'_>>, limits: &Limits) -> Result<
         Some(Unpriced::Model(model)) => Err(no_price(model)),
         Some(Unpriced::Program(name)) => {
             let name = baton_core::text::shown(name, 80);
-            let message =
-                format!("a budget in dollars needs to know what {name} costs, and it does not report that");
+            let message = format!(
+                "a budget in dollars needs to know what {name} costs, and it does not report that"
+            );
             Err(Failure::new(USAGE, message).hint(
                 "use `--budget-tokens`, `--budget-minutes` or `--max-iterations` instead, or another executor",
             ))

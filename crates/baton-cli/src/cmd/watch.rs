@@ -448,7 +448,10 @@ pub(super) fn trust(place: &Place, args: &TrustArgs) -> Outcome {
     if args.list || !is_agreed && is_refused(place, &list) {
         let word = if is_agreed { "agreed" } else { "not agreed" };
         let text = format!("{word} to:\n{list}");
-        return Ok(Reply::new(text, json!({ "ok": true, "commands": commands, "trusted": is_agreed })));
+        return Ok(Reply::new(
+            text,
+            json!({ "ok": true, "commands": commands, "trusted": is_agreed }),
+        ));
     }
     trust::trust(&board, environment)?;
     let text = format!("agreed to exactly these, until one of them changes:\n{list}");

@@ -64,8 +64,19 @@ impl Detected {
 
 /// Folders whose tests are not the project's own.
 const PASSED_OVER: [&str; 13] = [
-    "node_modules", "target", "vendor", "third_party", "dist", "build", "docs", "doc", "examples",
-    "example", "venv", "env", "site-packages",
+    "node_modules",
+    "target",
+    "vendor",
+    "third_party",
+    "dist",
+    "build",
+    "docs",
+    "doc",
+    "examples",
+    "example",
+    "venv",
+    "env",
+    "site-packages",
 ];
 /// Folders that are looked into where the root has nothing to run.
 const FOLDERS: usize = 50;

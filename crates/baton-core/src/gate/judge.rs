@@ -32,9 +32,7 @@ pub fn judge(command: &str, ending: Ending, output: &str) -> Judged {
     let failed = |reason: String, is_unusable: bool| Judged { passed: false, reason, is_unusable };
     match ending {
         Ending::TimedOut(seconds) => {
-            let reason = format!(
-                "did not end within {seconds} s; is it a watcher or a server? `--timeout` gives it more time"
-            );
+            let reason = format!("did not end within {seconds} s; is it a watcher or a server?");
             failed(reason, true)
         }
         Ending::Interrupted => failed("interrupted".to_owned(), false),
@@ -44,11 +42,9 @@ pub fn judge(command: &str, ending: Ending, output: &str) -> Judged {
             None if ran_no_test(command, code, output) => {
                 failed(format!("exit {code}: no test was run"), false)
             }
-            None => Judged {
-                passed: code == 0,
-                reason: format!("exit {code}"),
-                is_unusable: false,
-            },
+            None => {
+                Judged { passed: code == 0, reason: format!("exit {code}"), is_unusable: false }
+            }
         },
     }
 }
@@ -100,10 +96,14 @@ fn ran_no_test(command: &str, code: i32, output: &str) -> bool {
     }
     all_zero(output, |line| line.strip_prefix("Ran ")?.split_once(" test").map(|(n, _)| n))
         || names(&["cargo", "test"])
-            && all_zero(output, |line| line.strip_prefix("running ")?.split_once(" test").map(|(n, _)| n))
+            && all_zero(output, |line| {
+                line.strip_prefix("running ")?.split_once(" test").map(|(n, _)| n)
+            })
         || names(&["go", "test"]) && no_go_tests(output)
         || names(&["node", "--test"])
-            && all_zero(output, |line| line.trim_start_matches(['#', 'ℹ', ' ']).strip_prefix("tests "))
+            && all_zero(output, |line| {
+                line.trim_start_matches(['#', 'ℹ', ' ']).strip_prefix("tests ")
+            })
 }
 
 /// True if one of these stands in the output's last lines: an earlier part of a command that ran
@@ -122,8 +122,10 @@ fn all_zero(output: &str, count: impl Fn(&str) -> Option<&str>) -> bool {
 
 /// True if each package says that it has no tests.
 fn no_go_tests(output: &str) -> bool {
-    let is_package = |line: &&str| line.starts_with("ok ") || line.starts_with("ok\t") || line.starts_with('?');
+    let is_package =
+        |line: &&str| line.starts_with("ok ") || line.starts_with("ok\t") || line.starts_with('?');
     let mut packages = output.lines().filter(is_package).peekable();
-    let is_empty = |line: &str| line.contains("[no test files]") || line.contains("[no tests to run]");
+    let is_empty =
+        |line: &str| line.contains("[no test files]") || line.contains("[no tests to run]");
     packages.peek().is_some() && packages.all(is_empty)
 }

@@ -3,11 +3,12 @@
 use super::{Answer, Rules, State};
 use crate::decision::{self, Decision, Moment, Next};
 use crate::event::{Event, HistoryText};
+use crate::gate;
 use crate::history::{self, Block, Entry, Heading, Milestone};
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, Timestamp};
 use crate::plan::Plan;
 use crate::policy::Outcome;
-use crate::{gate, text};
+use crate::text;
 
 /// What a field of an entry may hold; the whole stands in the journal and the archive.
 const FIELD: usize = 2_000;

@@ -146,7 +146,14 @@ impl<'a> Run<'a> {
         };
         self.take(Event::GateStarted { index, command: gate.run.clone() });
         let output = if passed { "" } else { "1 test failed" }.to_owned();
-        self.take(Event::GateEnded { index, command: gate.run, passed, output, milliseconds: 1 });
+        self.take(Event::GateEnded {
+            index,
+            command: gate.run,
+            passed,
+            output,
+            milliseconds: 1,
+            log: None,
+        });
         self.settle();
     }
 
@@ -306,7 +313,8 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
 
 fn gated(on: &str) -> Pack {
     let mut pack = pack("tdd", "en");
-    pack.policy.gates = vec![Gate { on: agent(on), run: "cargo test".to_owned(), timeout: 60 }];
+    pack.policy.gates =
+        vec![Gate { on: agent(on).into(), run: "cargo test".to_owned(), timeout: 60 }];
     pack
 }
 
@@ -321,7 +329,9 @@ fn a_pass_with_a_failing_gate_is_overturned() {
     let (_, facts) = &run.state.newest["TEST"];
     assert_eq!((facts.outcome, facts.verdict.as_deref()), (Some(Outcome::Fail), Some("FAIL")));
     assert!(
-        run.history().contains("verdict: TEST FAIL (overturned: the gate `cargo test` failed)"),
+        run.history().contains(
+            "verdict: TEST FAIL (overturned: the gate `cargo test` failed (1 test failed))"
+        ),
         "{}",
         run.history()
     );
@@ -867,6 +877,7 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
             passed: random.one_of(2) == 0,
             output: String::new(),
             milliseconds: 0,
+            log: None,
         },
         9 => Event::SubloopEntered { reason: "r".to_owned() },
         _ => Event::IterationEnded { entry: HistoryText::new(String::new()) },

@@ -237,12 +237,7 @@ impl Drive<'_> {
     }
 
     /// A pass whose gate failed is published as the failure that it is.
-    fn overturned(
-        &mut self,
-        command: &str,
-        output: &str,
-        log: Option<&str>,
-    ) -> Result<(), Error> {
+    fn overturned(&mut self, command: &str, output: &str, log: Option<&str>) -> Result<(), Error> {
         let Phase::Gates { of: GatesOf::Report(job), .. } = self.state.phase.clone() else {
             return Ok(());
         };

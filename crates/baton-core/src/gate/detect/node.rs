@@ -152,9 +152,8 @@ fn read(script: &str) -> Script {
 fn command(line: &str) -> Script {
     let words: Vec<&str> = line.split_whitespace().collect();
     let has = |own: &str| words.contains(&own);
-    let program = |own: &str| {
-        words.iter().any(|word| *word == own || word.rsplit('/').next() == Some(own))
-    };
+    let program =
+        |own: &str| words.iter().any(|word| *word == own || word.rsplit('/').next() == Some(own));
     let is_off = ["--watch=false", "--watchAll=false", "--no-watch", "--single-run", "--run"];
     if words.iter().any(|word| is_off.contains(word)) {
         return Script::Ends;

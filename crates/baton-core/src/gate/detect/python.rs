@@ -84,7 +84,8 @@ pub(super) fn detect(project: &dyn Project, found: &mut Detected) {
     }
     let mut others = Vec::new();
     others.extend(own.tox.and_then(|file| Some((program(project, "tox")?, file))));
-    others.extend(own.nox.then(|| program(project, "nox")).flatten().map(|own| (own, "noxfile.py")));
+    others
+        .extend(own.nox.then(|| program(project, "nox")).flatten().map(|own| (own, "noxfile.py")));
     let has_other = !others.is_empty();
     for (index, (command, file)) in others.into_iter().enumerate() {
         match has_pytest || index > 0 {
