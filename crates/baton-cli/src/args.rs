@@ -226,8 +226,8 @@ What you type here needs no `baton trust`.")]
 pub(crate) struct GateAddArgs {
     /// The command, for `sh -c`, in the project's folder
     pub(crate) command: String,
-    /// The pass that it confirms: an agent or FINISH; may be given several times [default: the tester
-    /// of the pack, and FINISH]
+    /// The pass that it confirms: an agent or FINISH; may be given several times [default: the
+    /// pack's tester, and FINISH]
     #[arg(long, value_name = "AGENT", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
     /// Seconds that it may take

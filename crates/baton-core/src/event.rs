@@ -66,7 +66,7 @@ pub enum Event {
         index: usize,
         command: String,
         passed: bool,
-        /// How it ended, on the first line, and its last lines.
+        /// The first line tells how it ended; the last lines of its output follow.
         output: String,
         milliseconds: u64,
         /// The file with its whole output, from the project's folder.

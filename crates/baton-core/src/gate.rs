@@ -1,6 +1,6 @@
 //! Commands that confirm a pass: `detect` (a project's files → the commands that would run its
-//! tests), `edit` (a policy's text → the same text with other gates), `judge` (how a command ended and
-//! what it printed → whether it confirms anything, and if not, why).
+//! tests), `edit` (a policy's text → the same text with other gates), `judge` (the end of a command and
+//! its output → passed, or the reason why not).
 
 mod detect;
 mod edit;

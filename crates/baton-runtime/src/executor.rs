@@ -124,7 +124,7 @@ pub trait Executor: Send {
     /// For people: what runs the stage.
     fn name(&self) -> String;
 
-    /// What it calls, where the cost of that is not known.
+    /// The model or program that it calls, if its cost is not known.
     fn unpriced(&self) -> Option<Unpriced<'_>> {
         None
     }

@@ -22,22 +22,22 @@ const KEPT: usize = 16 << 20;
 const LINES: usize = 60;
 const BYTES: usize = 16 << 10;
 
-/// Where a gate runs.
+/// The surroundings of a gate.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     pub project: &'a Path,
     pub board: &'a Path,
     pub environment: &'a Environment,
-    /// By which everything that it starts can be found again.
+    /// Marks all processes that it starts, so that they can be found again.
     pub mark: &'a str,
     pub confined: bool,
 }
 
-/// What a gate did.
+/// The result of running a gate.
 #[derive(Debug, Clone)]
 pub struct Ran {
     pub judged: Judged,
-    /// How it ended, on the first line, and its last lines.
+    /// The first line tells how it ended; the last lines of its output follow.
     pub output: String,
     /// Everything that it printed.
     pub whole: String,
@@ -164,7 +164,7 @@ impl Project for Files<'_> {
         if let Some(folder) = Files::environment_of(&path) {
             return Files::is_in_environment(&folder, module);
         }
-        // What lies in the project is not executed, also where the PATH leads to it.
+        // Files of the project are not executed, also if the PATH names them.
         let root = std::fs::canonicalize(self.root).unwrap_or_else(|_| self.root.to_owned());
         let is_own = |path: &Path| path.is_relative() || path.starts_with(&root);
         let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());

@@ -97,7 +97,7 @@ fn is_free(board: &Board) -> Result<(), Failure> {
     }
 }
 
-/// How gates are added.
+/// Settings for adding gates.
 pub(super) struct Adding<'a> {
     pub(super) place: &'a Place,
     pub(super) is_run: bool,
@@ -261,7 +261,7 @@ fn number(board: &Board, which: &str) -> Result<usize, Failure> {
     })
 }
 
-/// Refuses to go on while the blackboard's files name commands that the user has not agreed to.
+/// Fails while the blackboard's files name commands that the user has not agreed to.
 pub(super) fn trusted(place: &Place, board: &Board) -> Result<(), Failure> {
     if trust::is_trusted(board, &place.environment)? {
         return Ok(());
@@ -275,7 +275,7 @@ pub(super) fn trusted(place: &Place, board: &Board) -> Result<(), Failure> {
     Err(Failure::new(USAGE, message).hint("`baton trust` agrees to exactly these"))
 }
 
-/// What could be gates of a blackboard's project.
+/// Commands that could be gates of a blackboard's project.
 pub(super) fn found(place: &Place, board: &Board) -> Detected {
     gates::detect(&drive::project_of(&board.root), &place.environment)
 }
@@ -285,7 +285,7 @@ pub(super) fn command(run: &str) -> String {
     format!("baton gate add \"{run}\"")
 }
 
-/// What was found and is not set yet, a line each.
+/// Found commands that are not gates yet, one line each.
 pub(super) fn proposals(found: &Detected, set: &[Gate]) -> Vec<String> {
     // `cargo test --offline` is a `cargo test`.
     let is_new = |run: &str| {
@@ -307,7 +307,7 @@ pub(super) fn proposals(found: &Detected, set: &[Gate]) -> Vec<String> {
     lines
 }
 
-/// What a run says about its gates when it starts.
+/// Lines about the gates that a run prints when it starts.
 pub(super) fn at_start(place: &Place, board: &Board) -> Vec<String> {
     let policy = &board.pack.policy;
     if !policy.gates.is_empty() {
@@ -333,7 +333,7 @@ pub(super) fn at_start(place: &Place, board: &Board) -> Vec<String> {
     lines
 }
 
-/// What a run without gates says at its end.
+/// The closing line of a run without gates.
 pub(super) const NONE: &str =
     "no gate is set: nothing but the agents' own reports confirms this result";
 

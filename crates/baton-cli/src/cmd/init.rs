@@ -33,7 +33,7 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
     if let Some(above) = place.board_above().filter(|_| !args.here && !root.exists()) {
         let message = format!("{} is the blackboard of this folder already", above.display());
         return Err(Failure::new(USAGE, message).hint(
-            "`baton run` here uses it; `baton init --here` makes another one for this folder alone",
+            "`baton run` here works with that one; `baton init --here` makes another one for this folder",
         ));
     }
     let (config, _) = load::config(&place.environment, None)?;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use crate::document::{Document, Node};
 
-/// What detection may ask about a project. Paths are relative to its root.
+/// Questions that detection may ask about a project. Paths are relative to its root.
 pub trait Project {
     /// The text of a regular file that is not too large.
     fn text(&self, path: &str) -> Option<String>;
@@ -17,9 +17,9 @@ pub trait Project {
     fn files(&self, folder: &str) -> Vec<String>;
     /// Names of the folders in the root.
     fn folders(&self) -> Vec<String>;
-    /// Whether a program of this name is on the PATH.
+    /// True if a program of this name is on the PATH.
     fn has_program(&self, name: &str) -> bool;
-    /// Whether an interpreter of the project or of the PATH has this module.
+    /// True if an interpreter of the project or of the PATH has this module.
     fn has_module(&self, interpreter: &str, module: &str) -> bool;
 }
 
@@ -33,11 +33,11 @@ pub struct Proposal {
     pub is_alternative: bool,
 }
 
-/// What was found in a project.
+/// The result of looking at a project.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Detected {
     pub proposals: Vec<Proposal>,
-    /// Why something that was found is not proposed.
+    /// Reasons why something that was found is not proposed.
     pub notes: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Whether a gate confirms a pass. A command that ends with 0 but ran no test confirms nothing; one
+//! Judging whether a gate confirms a pass. A command that ends with 0 but ran no test confirms nothing; one
 //! that could not run at all is told apart from one whose tests fail.
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Exit(i32),
@@ -11,11 +11,11 @@ pub enum Ending {
     Interrupted,
 }
 
-/// What a gate's end means.
+/// The meaning of a gate's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     pub passed: bool,
-    /// How it ended, and why it does not count, in one line without times or other changing parts: a
+    /// The end in one line, with the reason why it does not count, without times or other changing parts: a
     /// blocker that comes again must read the same.
     pub reason: String,
     /// No change of the tested code makes it pass: the command itself is wrong here.
@@ -49,7 +49,7 @@ pub fn judge(command: &str, ending: Ending, output: &str) -> Judged {
     }
 }
 
-/// Why the command cannot run as it is.
+/// The reason why the command cannot run as it is.
 fn unusable(code: i32, output: &str) -> Option<String> {
     if code == 0 {
         return None;
@@ -83,7 +83,7 @@ fn missing_program(output: &str) -> Option<&str> {
     named.filter(|name| !name.is_empty() && name.len() <= 100)
 }
 
-/// True if a test runner says that it ran nothing. What is not understood did run.
+/// True if a test runner says that it ran nothing. Other output counts as a run.
 fn ran_no_test(command: &str, code: i32, output: &str) -> bool {
     let names = |words: &[&str]| words.iter().all(|word| command.contains(word));
     let is_pytest = names(&["pytest"]) || names(&["py.test"]);
@@ -106,8 +106,7 @@ fn ran_no_test(command: &str, code: i32, output: &str) -> bool {
             })
 }
 
-/// True if one of these stands in the output's last lines: an earlier part of a command that ran
-/// several suites does not speak for all of them.
+/// True if one of these texts is in the last lines of the output, and no suite passed.
 fn said_once(output: &str, one: &str, other: &str) -> bool {
     let last = output.lines().rev().filter(|line| !line.trim().is_empty()).take(3);
     let mut last = last.map(|line| line.contains(one) || line.contains(other));

@@ -69,7 +69,7 @@ fn string<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
     }
 }
 
-/// How a script ends.
+/// The end of a script.
 #[derive(Debug, PartialEq, Eq)]
 enum Script {
     Ends,
@@ -77,7 +77,7 @@ enum Script {
     Placeholder,
     /// It watches files; with this argument it does not.
     Watches(Option<&'static str>),
-    /// It watches files unless it is told that nobody sits at a terminal.
+    /// It watches files unless the variable CI is set.
     WatchesUnlessCi,
 }
 

@@ -3,13 +3,13 @@
 use super::{Detected, Project, value};
 use crate::document::Document;
 
-/// Where a project keeps its own interpreter.
+/// Usual places of a project's own interpreter.
 const OWN: [&str; 3] = [".venv/bin/python", "venv/bin/python", "env/bin/python"];
 const INSTALLED: [&str; 2] = ["python3", "python"];
 /// Test files that are read to tell what they are written for.
 const READ: usize = 20;
 
-/// What the project's files say about its tests.
+/// The configuration of a project's tests.
 struct Configured {
     /// The file that says that it is pytest.
     pytest: Option<&'static str>,
@@ -110,7 +110,7 @@ pub(super) fn detect(project: &dyn Project, found: &mut Detected) {
     }
 }
 
-/// How pytest can be run here.
+/// The command that runs pytest here.
 fn pytest(project: &dyn Project, own: &Configured) -> Option<String> {
     let locked = ["uv.lock", "pyproject.toml"];
     let has_locked =
