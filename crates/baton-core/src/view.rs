@@ -121,18 +121,12 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             at(format!("the report is refused: {}", text::shown(problem, 300)))
         }
         Event::ReportAccepted(facts) => at(report_line(facts)),
-        Event::GateEnded { command, passed: true, .. } => {
-            at(format!("gate passed: {}", text::shown(command, 160)))
-        }
-        Event::GateEnded { command, output, log, .. } => {
-            let who = match &teller.passing {
-                Some((agent, verdict)) => format!("{agent}: {verdict} overturned"),
-                None => format!("{FINISH} does not count"),
-            };
+        Event::GateEnded { command, passed, output, log, .. } => {
             let command = text::shown(command, 160);
-            let reason = text::shown(gate::reason(output), 200);
-            let line = format!("{who}: gate `{command}` failed ({reason})");
-            at(format!("{line}{}", gate_output(output, log.as_deref())))
+            at(match passed {
+                true => format!("gate passed: {command}"),
+                false => failed_gate(&command, output, log.as_deref(), teller),
+            })
         }
         Event::FilesSeen(_) | Event::EvaluationPaused { .. } => None,
         Event::EvaluationStarted { number } => at(format!("evaluation {number} begins")),
@@ -168,16 +162,22 @@ fn passing(facts: &ReportFacts) -> Option<(AgentName, String)> {
     Some(own).filter(|(agent, _)| *agent != FINISH_REVIEW)
 }
 
-/// The last lines of a failed gate's output, and the file with the rest.
-fn gate_output(output: &str, log: Option<&str>) -> String {
+/// A failed gate: the pass that it overturns, the last lines of its output, and the file with all.
+fn failed_gate(command: &str, output: &str, log: Option<&str>, teller: &Teller) -> String {
+    let who = match &teller.passing {
+        Some((agent, verdict)) => format!("{agent}: {verdict} overturned"),
+        None => format!("{FINISH} does not count"),
+    };
+    let reason = text::shown(gate::reason(output), 200);
+    let mut out = format!("{who}: gate `{command}` failed ({reason})");
     let lines: Vec<&str> = output.lines().skip(1).collect();
-    let from = lines.len().saturating_sub(GATE_LINES);
-    let mut shown: String =
-        lines[from..].iter().map(|line| format!("\n      | {}", text::shown(line, 200))).collect();
-    if let Some(log) = log {
-        shown.push_str(&format!("\n      whole output: {log}"));
+    for line in &lines[lines.len().saturating_sub(GATE_LINES)..] {
+        out.push_str(&format!("\n      | {}", text::shown(line, 200)));
     }
-    shown
+    if let Some(log) = log {
+        out.push_str(&format!("\n      whole output: {log}"));
+    }
+    out
 }
 
 fn decided_line(decided: &Decided, agents: &[AgentName]) -> Option<String> {

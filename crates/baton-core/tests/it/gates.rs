@@ -61,10 +61,17 @@ fn main_commands(found: &Detected) -> Vec<&str> {
     found.main().map(|own| own.command.as_str()).collect()
 }
 
+/// Projects by name, with the commands that cover them.
+fn expect(cases: Vec<(&str, Fake, &[&str])>) {
+    for (name, project, expected) in cases {
+        let found = detect(&project);
+        assert_eq!(main_commands(&found), expected, "{name}: {found:?}");
+    }
+}
+
 #[test]
-fn each_ecosystem_gets_the_command_that_runs_its_tests_once() {
-    let package = r#"{"scripts":{"test":"jest"}}"#;
-    let cases: Vec<(&str, Fake, &[&str])> = vec![
+fn rust_and_python_get_the_command_that_runs_their_tests_once() {
+    expect(vec![
         ("a crate", Fake::of(&[("Cargo.toml", "[package]\nname='x'")], "cargo"), &["cargo test"]),
         (
             "a workspace",
@@ -122,6 +129,13 @@ fn each_ecosystem_gets_the_command_that_runs_its_tests_once() {
             ),
             &["python3 -m unittest discover -s tests -t ."],
         ),
+    ]);
+}
+
+#[test]
+fn other_ecosystems_get_the_command_that_runs_their_tests_once() {
+    let package = r#"{"scripts":{"test":"jest"}}"#;
+    expect(vec![
         (
             "npm",
             Fake::of(&[("package.json", package), ("package-lock.json", "")], "npm"),
@@ -184,11 +198,7 @@ fn each_ecosystem_gets_the_command_that_runs_its_tests_once() {
             &["cd api && go test ./...", "cd web && npm test"],
         ),
         ("nothing", Fake::of(&[("README.md", "")], "cargo npm go make"), &[]),
-    ];
-    for (name, project, expected) in cases {
-        let found = detect(&project);
-        assert_eq!(main_commands(&found), expected, "{name}: {found:?}");
-    }
+    ]);
 }
 
 #[test]
@@ -290,10 +300,21 @@ fn no_text_of_a_hostile_project_becomes_part_of_a_command() {
     }
 }
 
+/// A command, its end and output; the reason, and whether the command itself is wrong.
+type Failing<'a> = (&'a str, Ending, &'a str, &'a str, bool);
+
+fn expect_failure(cases: &[Failing<'_>]) {
+    for (command, ending, output, expected, is_unusable) in cases {
+        let judged = judge(command, *ending, output);
+        assert!(!judged.passed, "{command}: {judged:?}");
+        assert_eq!((judged.reason.as_str(), judged.is_unusable), (*expected, *is_unusable));
+    }
+}
+
 #[test]
-fn a_gate_that_ran_no_test_or_cannot_run_never_counts_as_passed() {
+fn a_gate_that_ran_no_test_never_counts_as_passed() {
     let cargo = "running 0 tests\n\ntest result: ok. 0 passed\n\nrunning 0 tests\n";
-    for (command, ending, output, expected, is_unusable) in [
+    expect_failure(&[
         (
             "python -m pytest -q",
             Ending::Exit(5),
@@ -331,6 +352,12 @@ fn a_gate_that_ran_no_test_or_cannot_run_never_counts_as_passed() {
             "exit 1: no test was run",
             false,
         ),
+    ]);
+}
+
+#[test]
+fn a_gate_that_cannot_run_or_does_not_end_says_so() {
+    expect_failure(&[
         (
             "npm test",
             Ending::Exit(1),
@@ -368,15 +395,7 @@ fn a_gate_that_ran_no_test_or_cannot_run_never_counts_as_passed() {
         ),
         ("x", Ending::Signal(9), "", "ended by signal 9", false),
         ("cargo test", Ending::Exit(101), "running 1 test\n", "exit 101", false),
-    ] {
-        let judged = judge(command, ending, output);
-        assert!(!judged.passed, "{command}: {judged:?}");
-        assert_eq!(
-            (judged.reason.as_str(), judged.is_unusable),
-            (expected, is_unusable),
-            "{command}"
-        );
-    }
+    ]);
 }
 
 #[test]

@@ -871,17 +871,15 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         5 => Event::ReportRefused { problem: "p".to_owned() },
         6 => Event::ReportAccepted(Box::new(facts)),
         7 => Event::GateStarted { index: 0, command: "g".to_owned() },
-        8 => Event::GateEnded {
-            index: 0,
-            command: "g".to_owned(),
-            passed: random.one_of(2) == 0,
-            output: String::new(),
-            milliseconds: 0,
-            log: None,
-        },
+        8 => gate_ended(random.one_of(2) == 0),
         9 => Event::SubloopEntered { reason: "r".to_owned() },
         _ => Event::IterationEnded { entry: HistoryText::new(String::new()) },
     }
+}
+
+fn gate_ended(passed: bool) -> Event {
+    let (command, output) = ("g".to_owned(), String::new());
+    Event::GateEnded { index: 0, command, passed, output, milliseconds: 0, log: None }
 }
 
 fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
