@@ -41,6 +41,8 @@ Examples:
   baton init --pack novel --lang zh  another built-in pack, in Chinese
   baton init --pack ./my-pack        a pack of your own
 
+  baton init --gates                 also add the gates that are found
+
 Nothing of the project is changed. In a git repository the blackboard is kept out of git through
 .git/info/exclude.")]
     Init(InitArgs),
@@ -102,8 +104,21 @@ network. Exit codes as everywhere; 3 when the model does not follow the protocol
         #[arg(long)]
         dry_run: bool,
     },
+    /// List, add, remove or run the commands that confirm a pass
+    #[command(subcommand)]
+    #[command(after_help = "\
+A gate is a command that Baton runs itself when an agent reports a pass and before FINISH. A pass
+whose gate fails is overturned. `baton init` and `baton run` propose gates from what they find.
+
+Examples:
+  baton gate add \"cargo test\"
+  baton gate add \".venv/bin/python -m pytest -q\" --timeout 300
+  baton gate add \"npm run lint\" --on FINISH
+  baton gate list
+  baton gate run")]
+    Gate(GateCommand),
     /// Agree to the commands that this blackboard's files name
-    Trust,
+    Trust(TrustArgs),
     /// Run a whole job on a small bundled project: no key, no network, no model
     Demo(DemoArgs),
     /// Check an agent's report, or show its summary
@@ -182,6 +197,60 @@ cache (read 0.1, written 1.25); `with fetching` adds what it costs to fetch agai
     Completions { shell: clap_complete::Shell },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum GateCommand {
+    /// Show the gates, and what could be added
+    List,
+    /// Run a command once as a gate would be run, then add it to the policy
+    #[command(after_help = "\
+It is added also if it fails now: a run may be there to make it pass. It is not added if it cannot
+work as it is (a program is missing, it does not end); `--no-run` adds it unseen.
+What you type here needs no `baton trust`.")]
+    Add(GateAddArgs),
+    /// Remove a gate
+    Remove {
+        /// Its number in `baton gate list`, or its command
+        gate: String,
+    },
+    /// Run the gates now and print their output; exit 3 if one fails
+    Run {
+        /// Only this one: its number in `baton gate list`, or its command
+        gate: Option<String>,
+        /// Disable the sandbox for it
+        #[arg(long)]
+        no_sandbox: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GateAddArgs {
+    /// The command, for `sh -c`, in the project's folder
+    pub(crate) command: String,
+    /// The pass that it confirms: an agent or FINISH; may be given several times [default: the
+    /// pack's tester, and FINISH]
+    #[arg(long, value_name = "AGENT", value_delimiter = ',')]
+    pub(crate) on: Vec<String>,
+    /// Seconds that it may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) timeout: u32,
+    /// Add it without running it first
+    #[arg(long)]
+    pub(crate) no_run: bool,
+    /// Disable the sandbox for this first run
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// Show the commands and agree to nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Take the agreement back
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) revoke: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// A built-in pack or a folder with a `pack.toml`
@@ -190,6 +259,15 @@ pub(crate) struct InitArgs {
     /// The language of prompts and key lines: en, zh, or what the pack has
     #[arg(long, value_name = "LANG")]
     pub(crate) lang: Option<String>,
+    /// Make a blackboard here although a parent folder has one
+    #[arg(long)]
+    pub(crate) here: bool,
+    /// Add the gates that are proposed, without asking
+    #[arg(long)]
+    pub(crate) gates: bool,
+    /// Do not look for gates
+    #[arg(long, conflicts_with = "gates")]
+    pub(crate) no_gates: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -674,7 +752,7 @@ pub(crate) struct BudgetArgs {
     /// Tokens, of all stages together
     #[arg(long, value_name = "N")]
     pub(crate) budget_tokens: Option<u64>,
-    /// Dollars; a stage whose cost nobody knows stops the run
+    /// Dollars; every model must have a known price
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = dollars)]
     pub(crate) budget_dollars: Option<f64>,
     /// Minutes, of all stages together

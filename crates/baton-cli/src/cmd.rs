@@ -5,6 +5,7 @@ mod debug;
 mod demo;
 mod doctor;
 mod example;
+mod gate;
 mod handoff;
 mod history;
 mod init;
@@ -34,8 +35,8 @@ use clap::CommandFactory;
 use serde_json::json;
 
 use crate::args::{
-    Cli, Command, DebugCommand, HandoffCommand, HistoryCommand, PackCommand, PlanCommand,
-    ReportCommand, ScenarioCommand,
+    Cli, Command, DebugCommand, GateCommand, HandoffCommand, HistoryCommand, PackCommand,
+    PlanCommand, ReportCommand, ScenarioCommand,
 };
 use crate::reply::{Failure, Reply, USAGE, rendered};
 
@@ -70,6 +71,41 @@ impl Place {
     /// The folder that `init` would make.
     pub(crate) fn new_board_path(&self) -> PathBuf {
         self.named_board.clone().unwrap_or_else(|| self.folder.join(board::FOLDER))
+    }
+
+    /// The project of a blackboard, which may not be there yet. A folder that Baton cannot work in is
+    /// refused.
+    pub(crate) fn project_of(&self, board: &Path) -> Result<PathBuf, Failure> {
+        let project = match board.exists() {
+            true => drive::project_of(board),
+            false => {
+                let whole = self.folder.join(board);
+                whole.parent().map_or(whole.clone(), Path::to_owned)
+            }
+        };
+        let Some(why) = board::unsuitable(&project, &self.environment) else { return Ok(project) };
+        if self.is_here(&project) {
+            return Err(
+                Failure::new(USAGE, why).hint("`cd` into a project below it; nothing was made")
+            );
+        }
+        let message = format!("the blackboard {} is of no use: {why}", board.display());
+        Err(Failure::new(USAGE, message).hint(format!(
+            "`baton init --here` makes one for this folder; remove {} if you do not need it",
+            board.display()
+        )))
+    }
+
+    /// True if commands are given in the project's own folder.
+    pub(crate) fn is_here(&self, project: &Path) -> bool {
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        real(project) == real(&self.folder)
+    }
+
+    /// The blackboard of a parent folder, which a new one in this folder would hide.
+    pub(crate) fn board_above(&self) -> Option<PathBuf> {
+        let above = self.folder.parent().filter(|_| self.named_board.is_none())?;
+        board::find(above)
     }
 
     pub(crate) fn board(&self) -> Result<Board, Failure> {
@@ -154,6 +190,7 @@ fn shows_changes(command: &Command) -> bool {
             | Command::Prompt(_)
             | Command::Report(_)
             | Command::Pack(PackCommand::Check { pack: None } | PackCommand::Use { .. })
+            | Command::Gate(_)
             | Command::Doctor
     )
 }
@@ -188,7 +225,13 @@ fn dispatched(place: &Place, command: Command) -> Outcome {
         Command::Diff { iteration } => watch::diff(place, iteration),
         Command::Undo { iteration, snapshot } => watch::undo(place, iteration, snapshot.as_deref()),
         Command::Gc { days, dry_run } => watch::gc(place, days, dry_run),
-        Command::Trust => watch::trust(place),
+        Command::Gate(GateCommand::List) => gate::list(place),
+        Command::Gate(GateCommand::Add(args)) => gate::add(place, &args),
+        Command::Gate(GateCommand::Remove { gate }) => gate::remove(place, &gate),
+        Command::Gate(GateCommand::Run { gate, no_sandbox }) => {
+            gate::run(place, gate.as_deref(), no_sandbox)
+        }
+        Command::Trust(args) => watch::trust(place, &args),
         Command::Demo(args) => demo::run(place, &args),
         Command::Report(ReportCommand::Check(args)) => report::check(place, &args),
         Command::Report(ReportCommand::Summary { report, level }) => {

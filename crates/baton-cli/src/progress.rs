@@ -48,6 +48,12 @@ impl Progress {
                 if let Some(line) = self.teller.line(record) {
                     say(&line);
                 }
+                if let Event::GateStarted { command, .. } = &record.event {
+                    let iteration = self.teller.iteration();
+                    let line = format!("[{iteration}] gate: {}", text::shown(command, 80));
+                    self.running = self.is_terminal.then(|| (line, Instant::now(), 0));
+                    self.draw();
+                }
             }
             Notice::Begins { stage, by, prompt, is_correction } if !self.json => {
                 self.clear();

@@ -172,7 +172,7 @@ fn init_keeps_the_blackboard_out_of_git_without_touching_the_project() {
     );
     git(&["worktree", "add", "-q", "linked"], place.folder.path());
     let linked = place.path("linked");
-    let mut command = place.command(&["init"]);
+    let mut command = place.command(&["init", "--here"]);
     command.current_dir(&linked);
     assert_eq!(answer(command, "").code, 0);
     assert_eq!(git(&["status", "--short"], &linked), "");
@@ -680,9 +680,9 @@ fn a_text_that_is_no_text_is_a_protocol_error_under_its_own_name() {
 #[test]
 fn init_takes_variables_and_the_users_own_file() {
     let place = Place::new();
-    place.write("home/.config/baton/baton.toml", "pack = \"novel\"\n");
+    place.write("settings/baton/baton.toml", "pack = \"novel\"\n");
     let mut command = place.command(&["init"]);
-    command.env("BATON_LANG", "zh");
+    command.env("BATON_LANG", "zh").env("XDG_CONFIG_HOME", place.path("settings"));
     let made = answer(command, "");
     assert!(made.out.contains("pack novel (zh)"), "{}{}", made.out, made.errors);
     let mut command = place.command(&["doctor"]);

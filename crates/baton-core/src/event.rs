@@ -75,8 +75,12 @@ pub enum Event {
         index: usize,
         command: String,
         passed: bool,
+        /// The first line tells how it ended; the last lines of its output follow.
         output: String,
         milliseconds: u64,
+        /// The file with its whole output, from the project's folder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log: Option<String>,
     },
     /// The files that a person must agree to were looked at.
     FilesSeen(Box<FilesSeen>),

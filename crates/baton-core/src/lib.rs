@@ -9,6 +9,7 @@ pub mod document;
 pub mod id;
 pub mod tokens;
 pub mod policy;
+pub mod gate;
 pub mod report;
 pub mod plan;
 pub mod decision;

@@ -372,8 +372,8 @@ pub struct Subloop {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gate {
-    /// An agent of the pack, or FINISH.
-    pub on: AgentName,
+    /// An agent of the pack, FINISH, or a list of them.
+    pub on: Agents,
     pub run: String,
     /// Seconds.
     #[serde(default = "Gate::default_timeout")]
@@ -381,8 +381,70 @@ pub struct Gate {
 }
 
 impl Gate {
+    pub const TIMEOUT: u32 = 600;
+
     fn default_timeout() -> u32 {
-        600
+        Gate::TIMEOUT
+    }
+
+    /// True if it confirms the pass of this agent, or FINISH.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.on.0.iter().any(|agent| agent == name)
+    }
+}
+
+/// One agent or several; written as a string when it is one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, JsonSchema)]
+#[schemars(with = "OneOrMany")]
+pub struct Agents(pub Vec<AgentName>);
+
+impl std::fmt::Display for Agents {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.0.iter().map(AgentName::as_str).collect();
+        out.write_str(&names.join(", "))
+    }
+}
+
+impl From<AgentName> for Agents {
+    fn from(name: AgentName) -> Agents {
+        Agents(vec![name])
+    }
+}
+
+impl Serialize for Agents {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [only] => only.serialize(serializer),
+            names => names.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Agents {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Agents, D::Error> {
+        deserializer.deserialize_any(AgentsVisitor)
+    }
+}
+
+struct AgentsVisitor;
+
+impl<'de> serde::de::Visitor<'de> for AgentsVisitor {
+    type Value = Agents;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Agents, E> {
+        AgentName::new(name).map(Agents::from).map_err(E::custom)
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Agents, A::Error> {
+        let mut names = Vec::new();
+        while let Some(name) = items.next_element()? {
+            names.push(name);
+        }
+        Ok(Agents(names))
     }
 }
 
@@ -576,10 +638,20 @@ impl Policy {
             out.push(("evaluation.of".to_owned(), &evaluation.of));
             out.push(("evaluation.back_to".to_owned(), &evaluation.back_to));
         }
-        for (index, gate) in self.gates.iter().enumerate().filter(|(_, gate)| gate.on != FINISH) {
-            out.push((format!("gates.{index}.on"), &gate.on));
+        for (index, gate) in self.gates.iter().enumerate() {
+            let agents = gate.on.0.iter().filter(|agent| **agent != FINISH);
+            out.extend(agents.map(|agent| (format!("gates.{index}.on"), agent)));
         }
         out
+    }
+
+    /// The passes that a gate confirms if its user does not name them: that of the tester (else of
+    /// the first agent that verifies), and FINISH.
+    pub fn usual_gate(&self) -> Agents {
+        let tester = self.subloop.as_ref().map(|subloop| &subloop.tester);
+        let verifier = tester.or(self.plan.verified_by.first()).cloned();
+        let finish = AgentName::new(FINISH).ok();
+        Agents(verifier.into_iter().chain(finish).collect())
     }
 }
 
@@ -793,6 +865,9 @@ impl Check<'_> {
             self.range(&format!("gates.{index}.timeout"), gate.timeout, 1, 86_400);
             if gate.run.trim().is_empty() {
                 self.fail(&format!("gates.{index}.run"), "a command is needed".into());
+            }
+            if gate.on.0.is_empty() {
+                self.fail(&format!("gates.{index}.on"), "at least one agent is needed".into());
             }
         }
     }

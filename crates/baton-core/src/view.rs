@@ -5,9 +5,10 @@ use serde::Serialize;
 
 use crate::decision::{self, Moment, Next, Question};
 use crate::event::{Asker, Decided, Event, ProjectCheck, Record, ReportFacts, StageResult};
-use crate::id::{AgentName, FINISH_CHECK, FINISH_REVIEW, MAIN};
+use crate::gate;
+use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, MAIN};
 use crate::text;
-use crate::workflow::{Phase, State, Totals};
+use crate::workflow::{GatesOf, Phase, State, Totals};
 
 /// Tells a run line by line.
 #[derive(Debug, Default)]
@@ -18,12 +19,17 @@ pub struct Teller {
     said: String,
     /// The open question is about the iteration before: code asks between two of them.
     is_between: bool,
+    /// The pass that gates may overturn: the agent and its verdict.
+    passing: Option<(AgentName, String)>,
 }
+
+/// Lines of a failed gate's output that are shown.
+const GATE_LINES: usize = 15;
 
 impl Teller {
     /// `agents` are the pack's.
     pub fn new(agents: Vec<AgentName>) -> Teller {
-        Teller { agents, iteration: 1, said: String::new(), is_between: false }
+        Teller { agents, iteration: 1, ..Teller::default() }
     }
 
     /// Continues with a run whose earlier events were not seen here.
@@ -32,6 +38,11 @@ impl Teller {
         self.is_between = matches!(state.phase, Phase::Waiting { by: Asker::Escalation, .. });
         if let Phase::JudgeDecision { answer, .. } = &state.phase {
             self.said.clone_from(answer);
+        }
+        if let Phase::Gates { of: GatesOf::Report(job), .. } = &state.phase
+            && let Some((_, facts)) = state.newest.get(&job.agent)
+        {
+            self.passing = passing(facts);
         }
     }
 
@@ -50,6 +61,7 @@ impl Teller {
                 }
             }
             Event::Asked { by, .. } => self.is_between = *by == Asker::Escalation,
+            Event::ReportAccepted(facts) => self.passing = passing(facts),
             _ => {}
         }
         let line = line(record, self);
@@ -121,9 +133,12 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             at(format!("the report is refused: {}", text::shown(problem, 300)))
         }
         Event::ReportAccepted(facts) => at(report_line(facts)),
-        Event::GateEnded { command, passed, .. } => {
-            let how = if *passed { "passed" } else { "FAILED" };
-            at(format!("gate {how}: {}", text::shown(command, 160)))
+        Event::GateEnded { command, passed, output, log, .. } => {
+            let command = text::shown(command, 160);
+            at(match passed {
+                true => format!("gate passed: {command}"),
+                false => failed_gate(&command, output, log.as_deref(), teller),
+            })
         }
         Event::FilesSeen(_) | Event::EvaluationPaused { .. } => None,
         Event::EvaluationStarted { number } => at(format!("evaluation {number} begins")),
@@ -151,6 +166,30 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         Event::Stopped { why } => Some(format!("stopped: {}", text::shown(why.why(), 300))),
         Event::Finished { .. } => Some("finished".to_owned()),
     }
+}
+
+/// The pass of a report, where gates may overturn it. Those after the last review belong to FINISH.
+fn passing(facts: &ReportFacts) -> Option<(AgentName, String)> {
+    let own = (facts.agent.clone(), facts.verdict.clone().unwrap_or_default());
+    Some(own).filter(|(agent, _)| *agent != FINISH_REVIEW)
+}
+
+/// A failed gate: the pass that it overturns, the last lines of its output, and the file with all.
+fn failed_gate(command: &str, output: &str, log: Option<&str>, teller: &Teller) -> String {
+    let who = match &teller.passing {
+        Some((agent, verdict)) => format!("{agent}: {verdict} overturned"),
+        None => format!("{FINISH} does not count"),
+    };
+    let reason = text::shown(gate::reason(output), 200);
+    let mut out = format!("{who}: gate `{command}` failed ({reason})");
+    let lines: Vec<&str> = output.lines().skip(1).collect();
+    for line in &lines[lines.len().saturating_sub(GATE_LINES)..] {
+        out.push_str(&format!("\n      | {}", text::shown(line, 200)));
+    }
+    if let Some(log) = log {
+        out.push_str(&format!("\n      whole output: {log}"));
+    }
+    out
 }
 
 fn decided_line(decided: &Decided, agents: &[AgentName]) -> Option<String> {

@@ -28,6 +28,7 @@ use crate::event::{
     Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunSetup,
     RunStarted, Spent, StageEnded, StageId, StageResult, Stop, SubloopEnd,
 };
+use crate::gate;
 use crate::id::{
     AgentName, Attempt, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, RunId, Timestamp,
 };
@@ -36,6 +37,7 @@ use crate::pack::Pack;
 use crate::policy::{Approval, Gate, Outcome};
 use crate::prompt::{Correction, ReadFile};
 use crate::report::ArchiveName;
+use crate::text;
 
 pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
 pub use entry::{goal_entry, work_order};
@@ -61,7 +63,7 @@ impl<'a> Rules<'a> {
     }
 
     fn gates(&self, on: &str) -> Vec<&'a Gate> {
-        self.pack.policy.gates.iter().filter(|gate| gate.on == on).collect()
+        self.pack.policy.gates.iter().filter(|gate| gate.is_on(on)).collect()
     }
 }
 
@@ -331,6 +333,9 @@ pub struct Current {
     pub subloop: Option<Sub>,
     pub subloop_end: Option<SubloopEnd>,
     pub gates: Vec<GateOutcome>,
+    /// Gates that ended in this iteration, also those that began again under other rules.
+    #[serde(default)]
+    pub gates_run: u32,
     /// What the samples said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<String>,
@@ -360,6 +365,21 @@ pub struct GateOutcome {
     pub command: String,
     pub passed: bool,
     pub output: String,
+}
+
+impl GateOutcome {
+    /// The failure in one line, for blockers, the history and MAIN.
+    pub fn failure(&self) -> String {
+        gate_failure(&self.command, &self.output)
+    }
+}
+
+/// A failed gate in one line: the command and how it ended.
+pub fn gate_failure(command: &str, output: &str) -> String {
+    match text::shown(gate::reason(output), 200) {
+        reason if reason.is_empty() => format!("the gate `{command}` failed"),
+        reason => format!("the gate `{command}` failed ({reason})"),
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -563,6 +583,7 @@ impl State {
                 passed: false,
                 output: "the policy changed while the run was away".to_owned(),
                 milliseconds: 0,
+                log: None,
             }),
         }
     }
@@ -769,7 +790,7 @@ impl State {
             }
             (
                 Phase::Gates { of, index, .. },
-                Event::GateEnded { index: ended, command, passed, output, milliseconds },
+                Event::GateEnded { index: ended, command, passed, output, milliseconds, .. },
             ) => {
                 let outcome = GateOutcome {
                     command: command.clone(),
@@ -777,6 +798,7 @@ impl State {
                     output: output.clone(),
                 };
                 self.totals.milliseconds += milliseconds;
+                self.current.gates_run += 1;
                 if index == *ended { self.gate_ended(of, index, outcome, rules) } else { None }
             }
             _ => None,
@@ -1149,7 +1171,7 @@ impl State {
             }
             GatesOf::Report(job) => {
                 // The command's output is its evidence.
-                self.overturn(&job.agent, &format!("the gate `{}` failed", outcome.command), rules);
+                self.overturn(&job.agent, &outcome.failure(), rules);
                 Some(self.stands(&job, rules))
             }
         }

@@ -92,6 +92,24 @@ pub fn find(start: &Path) -> Option<PathBuf> {
     })
 }
 
+/// Why no blackboard can be in this folder: agents and their sandbox need a project that is not the
+/// whole machine and does not contain the home folder.
+pub fn unsuitable(project: &Path, environment: &Environment) -> Option<String> {
+    let real = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
+    let shown = real.display();
+    if real.parent().is_none() {
+        return Some(format!("{shown} is the root of the file system, not a project"));
+    }
+    let home = environment.path("HOME").and_then(|home| fs::canonicalize(home).ok());
+    match home {
+        Some(home) if home == real => Some(format!("{shown} is your home folder, not a project")),
+        Some(home) if home.starts_with(&real) => {
+            Some(format!("{shown} contains your home folder, {}", home.display()))
+        }
+        _ => None,
+    }
+}
+
 /// The blackboard that a file of a blackboard lies in.
 pub fn enclosing(file: &Path) -> Option<PathBuf> {
     let file = fs::canonicalize(file).ok()?;

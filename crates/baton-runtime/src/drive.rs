@@ -29,6 +29,7 @@ use baton_core::workflow::{
 
 use crate::board::Board;
 use crate::executor::{self, Call, Executors, Unusable};
+use crate::gates;
 use crate::gather::{self, For, Gatherer, Wanted};
 use crate::guard::{self, Guard};
 use crate::journal::{self, Journal};
@@ -999,22 +1000,19 @@ impl<'a> Drive<'a> {
         }
         self.commit(Event::GateStarted { index, command: command.clone() })?;
         let control = &self.around.control.interrupt;
-        let ran = executor::gate(
-            gate,
-            &self.around.project,
-            self.around.environment,
-            control,
-            &self.mark,
-            executor::open(self.around.confined, &self.around.board.root),
-        );
+        let place = gates::Place {
+            project: &self.around.project,
+            board: &self.around.board.root,
+            environment: self.around.environment,
+            mark: &self.mark,
+            confined: self.around.confined,
+        };
+        let ran = gates::run(gate, &place, control);
         if control.is_at_once() {
             return Ok(());
         }
-        let (passed, output, time) = match ran {
-            Ok(ran) => ran,
-            Err(why) => (false, why, Duration::ZERO),
-        };
-        let milliseconds = executor::whole_milliseconds(time);
+        let gates::Ran { judged, output, whole, time } = ran;
+        let passed = judged.passed;
         let output = match self.around.executors.gate_output(&command, passed, output.clone()) {
             Ok(output) => output,
             Err(why) => {
@@ -1022,7 +1020,20 @@ impl<'a> Drive<'a> {
                 output
             }
         };
-        self.commit(Event::GateEnded { index, command, passed, output, milliseconds })
+        let log = self.keep_output(&whole)?;
+        let milliseconds = executor::whole_milliseconds(time);
+        self.commit(Event::GateEnded { index, command, passed, output, milliseconds, log })
+    }
+
+    /// Keeps the whole output of a gate; its file, from the project's folder.
+    fn keep_output(&self, whole: &str) -> Result<Option<String>, Error> {
+        let (iteration, number) = (self.state.iteration, self.state.current.gates_run + 1);
+        let board = &self.around.board.root;
+        let path = board.join(gates::LOGS).join(format!("{iteration}_{number}.log"));
+        self.around.disk.write_here(&path, whole.as_bytes())?;
+        let root = std::fs::canonicalize(board).unwrap_or_else(|_| board.clone());
+        let folder = root.file_name().and_then(|name| name.to_str());
+        Ok(folder.map(|folder| format!("{folder}/{}/{iteration}_{number}.log", gates::LOGS)))
     }
 
     fn work_order(&mut self, job: &Job) -> Result<(), Error> {

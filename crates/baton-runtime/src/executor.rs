@@ -6,14 +6,13 @@ mod preset;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use baton_core::config::Config;
 use baton_core::event::{RunSetup, Runner, Spent, StageId, StageResult};
 use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::{Format, Message, Request, Stop};
-use baton_core::policy;
 use baton_core::prompt::Correction;
 
 use crate::agent::Mind;
@@ -112,6 +111,15 @@ pub type Hear<'a> = &'a mut (dyn FnMut(Told<'_>) + Send);
 #[error("{0}")]
 pub struct Unusable(pub String);
 
+/// Something whose cost cannot be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unpriced<'a> {
+    /// A model without a known price.
+    Model(&'a str),
+    /// An agent program that does not report what it costs.
+    Program(&'a str),
+}
+
 pub trait Executor: Send {
     /// Whether it could change files, whatever it was asked to do.
     fn can_write(&self) -> bool {
@@ -121,8 +129,8 @@ pub trait Executor: Send {
     /// For people: what runs the stage.
     fn name(&self) -> String;
 
-    /// The model that it calls, where the price of that is not known.
-    fn unpriced(&self) -> Option<&str> {
+    /// The model or program that it calls, if its cost is not known.
+    fn unpriced(&self) -> Option<Unpriced<'_>> {
         None
     }
 
@@ -180,8 +188,8 @@ impl Executor for Plain {
         format!("the model {}", self.mind.model)
     }
 
-    fn unpriced(&self) -> Option<&str> {
-        self.mind.unpriced()
+    fn unpriced(&self) -> Option<Unpriced<'_>> {
+        self.mind.unpriced().map(Unpriced::Model)
     }
 
     fn client(&self) -> Option<&Client> {
@@ -298,7 +306,7 @@ impl Agent {
 }
 
 /// Variables that every program needs.
-const USUAL: [&str; 18] = [
+pub(crate) const USUAL: [&str; 18] = [
     "PATH",
     "HOME",
     "USER",
@@ -322,6 +330,10 @@ const USUAL: [&str; 18] = [
 impl Executor for Agent {
     fn name(&self) -> String {
         format!("the program {}", self.preset.name)
+    }
+
+    fn unpriced(&self) -> Option<Unpriced<'_>> {
+        (!self.preset.reports_cost()).then_some(Unpriced::Program(&self.preset.name))
     }
 
     fn runner(&self) -> Option<Runner> {
@@ -460,8 +472,8 @@ impl Executors {
         }
     }
 
-    /// The first model whose price is not known.
-    pub fn unpriced(&self) -> Option<&str> {
+    /// The first one whose cost is not known.
+    pub fn unpriced(&self) -> Option<Unpriced<'_>> {
         self.default.unpriced().or_else(|| self.by_name.values().find_map(|own| own.unpriced()))
     }
 
@@ -511,38 +523,4 @@ pub fn open(confined: bool, board: &Path) -> Confine {
         true => Confine::Open { protected: vec![board.to_owned()] },
         false => Confine::Off,
     }
-}
-
-/// Runs a gate: a command of the policy, by the shell, in the project.
-pub fn gate(
-    gate: &policy::Gate,
-    project: &Path,
-    environment: &Environment,
-    interrupt: &Interrupt,
-    mark: &str,
-    confine: Confine,
-) -> Result<(bool, String, Duration), String> {
-    let names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
-    let program = Program {
-        argv: ["sh", "-c", gate.run.as_str()].map(OsString::from).to_vec(),
-        folder: PathBuf::from(project),
-        environment: environment.named(&names),
-        input: Vec::new(),
-        limit: Duration::from_secs(u64::from(gate.timeout)),
-        mark: mark.to_owned(),
-        most: 64 << 10,
-        copy: None,
-        confine,
-    };
-    let ran = sandbox::run(&program, interrupt)?;
-    let how = match ran.how {
-        How::Exit(code) => format!("exit {code}"),
-        How::Signal(signal) => format!("ended by signal {signal}"),
-        How::TimedOut => format!("longer than {} s", gate.timeout),
-        How::Interrupted => "interrupted".to_owned(),
-    };
-    let output = [ran.stdout.end(40), ran.stderr.end(40)];
-    let output =
-        output.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("\n");
-    Ok((ran.how == How::Exit(0), format!("{how}\n{output}").trim_end().to_owned(), ran.time))
 }

@@ -316,6 +316,13 @@ impl Environment {
         Some(state.join("baton"))
     }
 
+    /// True if a folder is the user's home folder, or has it somewhere below.
+    pub fn is_home_in(&self, folder: &Path) -> bool {
+        let home = self.path("HOME").and_then(|home| fs::canonicalize(home).ok());
+        let folder = fs::canonicalize(folder).ok();
+        home.zip(folder).is_some_and(|(home, folder)| home.starts_with(folder))
+    }
+
     /// Whether a program of this name is on the PATH.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         let path = self.variables.get(std::ffi::OsStr::new("PATH"))?;

@@ -98,6 +98,18 @@ pub fn trust(board: &Board, environment: &Environment) -> Result<Vec<String>, cr
     Ok(commands)
 }
 
+/// Takes a person's consent back; `false`: there was none.
+pub fn revoke(board: &Board, environment: &Environment) -> Result<bool, crate::board::Error> {
+    let Some(path) = file(environment, COMMANDS) else { return Ok(false) };
+    let mut known = all(&path);
+    if known.remove(&key(board)).is_none() {
+        return Ok(false);
+    }
+    let text = serde_json::to_string_pretty(&known).unwrap_or_default();
+    store::write_new(&path, format!("{text}\n").as_bytes())?;
+    Ok(true)
+}
+
 /// The parts of a setup that a project's files may not choose: where keys and code go, which
 /// programs run, and whether commands are confined. `None`: it has none of them.
 fn chosen_by_the_user(setup: &RunSetup) -> Option<(Vec<&str>, Vec<&str>, bool)> {

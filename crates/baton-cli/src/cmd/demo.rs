@@ -44,8 +44,8 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
     let goal = "# Project\n\n## Goal\naverage() gives the right answer for every pair of i32 and never panics.\n\n## Build and test\n`cargo test --offline`\n";
     store::write(&root.join("memory/global_context.md"), goal.as_bytes())?;
     let mut board = Board::open(&root, &place.environment)?;
-    let gate = |on: &str| Gate {
-        on: AgentName::new(on).expect("a valid name"),
+    let gate = Gate {
+        on: board.pack.policy.usual_gate(),
         run: "cargo test --offline --quiet".to_owned(),
         timeout: 120,
     };
@@ -53,7 +53,7 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
     if let Some(tdd) = &mut board.pack.policy.tdd_rules {
         tdd.min_coverage = 0;
     }
-    board.pack.policy.gates = vec![gate("TEST"), gate("FINISH")];
+    board.pack.policy.gates = vec![gate];
     store::write(
         &root.join("memory/verification_policy.json"),
         board.pack.policy.render().as_bytes(),

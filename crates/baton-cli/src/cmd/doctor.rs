@@ -3,13 +3,14 @@
 use baton_core::config::Config;
 use baton_core::history;
 use baton_core::plan::{self, Plan};
+use baton_core::text;
 use baton_runtime::board::Board;
 use baton_runtime::model::Endpoint;
 use baton_runtime::model::choose::{self, Asked};
-use baton_runtime::{earlier, load, sandbox};
+use baton_runtime::{earlier, load, sandbox, trust};
 use serde_json::json;
 
-use super::{Outcome, Place};
+use super::{Outcome, Place, gate};
 use crate::reply::{Failure, Reply, counted, rendered, table};
 
 /// Agent CLIs that can run a stage.
@@ -49,6 +50,7 @@ pub(super) fn run(place: &Place) -> Outcome {
                 }
                 details.clone_from(&board.warnings);
                 findings.extend(board_findings(&board));
+                findings.extend(gate_findings(place, &board));
             }
             Err(error) => {
                 findings.push(finding("blackboard", "wrong", path.display().to_string()));
@@ -140,6 +142,43 @@ fn board_findings(board: &Board) -> Vec<Finding> {
                 ),
                 None => finding("history", "none", "no iterations yet"),
             }
+        }
+    });
+    findings
+}
+
+/// The gates, what could be gates, and whether the user agreed to what the files name.
+fn gate_findings(place: &Place, board: &Board) -> Vec<Finding> {
+    let gates = &board.pack.policy.gates;
+    let mut findings = Vec::new();
+    let all: Vec<String> =
+        gates.iter().map(|own| format!("`{}` on {}", text::shown(&own.run, 160), own.on)).collect();
+    if all.is_empty() {
+        let found = gate::found(place, board);
+        let main: Vec<String> =
+            found.main().map(|own| format!("`{}`", gate::command(&own.command))).collect();
+        let detail = match main.is_empty() {
+            true => "none is set; `baton gate add \"COMMAND\"` adds one".to_owned(),
+            false => format!("none is set; found: {}", main.join(", ")),
+        };
+        findings.push(finding("gates", "none", detail));
+        findings.extend(found.notes.into_iter().map(|note| finding("gates", "none", note)));
+    } else {
+        findings.push(finding("gates", "ok", all.join("; ")));
+    }
+    findings.extend(match (trust::is_trusted(board, &place.environment), trust::commands(board)) {
+        (Err(error), _) | (_, Err(error)) => Some(finding("trust", "wrong", error.to_string())),
+        (_, Ok(commands)) if commands.is_empty() => None,
+        (Ok(true), Ok(commands)) => {
+            let detail = format!("you agreed to {}", counted(commands.len(), "command"));
+            Some(finding("trust", "ok", detail))
+        }
+        (Ok(false), Ok(commands)) => {
+            let count = counted(commands.len(), "command");
+            let detail = format!(
+                "the files name {count} that you have not agreed to; `baton trust --list` shows, `baton trust` agrees"
+            );
+            Some(finding("trust", "none", detail))
         }
     });
     findings

@@ -1,11 +1,19 @@
 //! `baton init`
 
-use baton_core::problem::Problem;
-use baton_runtime::board::{self, NewBoard};
-use baton_runtime::{builtin, git, load};
-use serde_json::json;
+use std::io::{BufRead, Write};
+use std::path::Path;
 
-use super::{Outcome, Place};
+use baton_core::config::Config;
+use baton_core::policy::Gate;
+use baton_core::problem::Problem;
+use baton_core::text;
+use baton_runtime::board::{self, Board, NewBoard};
+use baton_runtime::sandbox::Interrupt;
+use baton_runtime::{builtin, git, load};
+use serde_json::{Value, json};
+
+use super::run::is_asked;
+use super::{Outcome, Place, gate, scenario};
 use crate::args::InitArgs;
 use crate::reply::{Failure, Reply, USAGE};
 
@@ -21,10 +29,15 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
             "`baton doctor` shows what was found; to make a second one, say `--blackboard .baton`",
         ));
     }
+    place.project_of(&root)?;
+    if let Some(above) = place.board_above().filter(|_| !args.here && !root.exists()) {
+        let message = format!("{} is the blackboard of this folder already", above.display());
+        return Err(Failure::new(USAGE, message).hint(
+            "`baton run` here works with that one; `baton init --here` makes another one for this folder",
+        ));
+    }
     let (config, _) = load::config(&place.environment, None)?;
-    let pack = args.pack.as_deref().or(config.pack.as_deref()).unwrap_or(builtin::DEFAULT_PACK);
-    let language =
-        args.lang.as_deref().or(config.lang.as_deref()).unwrap_or(builtin::DEFAULT_LANGUAGE);
+    let (pack, language) = chosen(args.pack.as_deref(), args.lang.as_deref(), &config);
     let made = NewBoard { root: &root, pack, language }.create()?;
     // The blackboard is made; that git may show it is worth a word, not a failure.
     let (excluded, warnings) = match git::exclude(&root) {
@@ -35,14 +48,16 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
         }
     };
     let shown = root.strip_prefix(&place.folder).unwrap_or(&root).display().to_string();
-    let mut text = format!("made {shown}: pack {} ({})\n", made.manifest.name, made.language);
+    let mut out = format!("made {shown}: pack {} ({})\n", made.manifest.name, made.language);
     for agent in &made.manifest.agents {
-        text.push_str(&format!("  {:<10} {}\n", agent.name.as_str(), agent.role));
+        out.push_str(&format!("  {:<10} {}\n", agent.name.as_str(), agent.role));
     }
     if let Some(exclude) = &excluded {
-        text.push_str(&format!("kept out of git through {}\n", exclude.display()));
+        out.push_str(&format!("kept out of git through {}\n", exclude.display()));
     }
-    text.push_str(&format!("next: write the goal into {shown}/memory/global_context.md\n"));
+    let gates = if args.no_gates { None } else { Some(gates(place, &root, args.gates)?) };
+    out.push_str(gates.as_ref().map_or("", |(said, _)| said));
+    out.push_str(&format!("next: write the goal into {shown}/memory/global_context.md\n"));
     let json = json!({
         "ok": true,
         "blackboard": root.display().to_string(),
@@ -50,6 +65,69 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
         "lang": made.language,
         "agents": made.manifest.agents,
         "git_exclude": excluded.map(|path| path.display().to_string()),
+        "gates": gates.map(|(_, gates)| gates),
     });
-    Ok(Reply::new(text, json).with_warnings(&warnings))
+    Ok(Reply::new(out, json).with_warnings(&warnings))
+}
+
+/// The pack and the language of a new blackboard: as named, as the user configured, or the default.
+pub(super) fn chosen<'a>(
+    pack: Option<&'a str>,
+    language: Option<&'a str>,
+    config: &'a Config,
+) -> (&'a str, &'a str) {
+    let pack = pack.or(config.pack.as_deref()).unwrap_or(builtin::DEFAULT_PACK);
+    let language = language.or(config.lang.as_deref()).unwrap_or(builtin::DEFAULT_LANGUAGE);
+    (pack, language)
+}
+
+/// Proposes gates for a new blackboard, and adds them where the user agrees.
+fn gates(place: &Place, root: &Path, is_wanted: bool) -> Result<(String, Value), Failure> {
+    let mut board = Board::open(root, &place.environment)?;
+    if !board.pack.policy.gates.is_empty() {
+        return Ok((String::new(), json!({ "added": [] })));
+    }
+    let found = gate::found(place, &board);
+    let lines = gate::proposals(&found, &[]);
+    let mut said = match lines.is_empty() {
+        true => {
+            "no gate is set: `baton gate add \"COMMAND\"` adds a command that confirms a pass\n"
+                .to_owned()
+        }
+        false => format!("no gate is set; this would confirm a pass:\n{}\n", lines.join("\n")),
+    };
+    let mut added = Vec::new();
+    if found.main().next().is_some() && (is_wanted || asked(place, &said)) {
+        said.clear();
+        let interrupt = Interrupt::default();
+        scenario::watch_signals(&interrupt)?;
+        let adding = gate::Adding { place, is_run: true, confined: true, interrupt };
+        for proposal in found.main() {
+            let on = board.pack.policy.usual_gate();
+            let gate = Gate { on, run: proposal.command.clone(), timeout: Gate::TIMEOUT };
+            match adding.add(&board, gate) {
+                Ok(own) => {
+                    said.push_str(&own.text);
+                    added.push(own.json);
+                    board = Board::open(root, &place.environment)?;
+                }
+                // The blackboard is made: a gate that cannot be added is worth a line.
+                Err(failure) => said.push_str(&format!("not added: {}\n", failure.message)),
+            }
+        }
+    }
+    let json = json!({ "proposals": found.proposals, "notes": found.notes, "added": added });
+    Ok((said, json))
+}
+
+/// Asks at the terminal; without one the answer is no.
+fn asked(place: &Place, said: &str) -> bool {
+    if !is_asked(place) {
+        return false;
+    }
+    let mut err = std::io::stderr();
+    let _ = write!(err, "{}Run and add now? [y/N] ", text::escaped(said));
+    let mut line = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut line);
+    matches!(line.trim(), "y" | "Y" | "yes")
 }

@@ -19,7 +19,9 @@ use baton_core::workflow::{APPROVE, Phase, State};
 use baton_runtime::agent::Mind;
 use baton_runtime::board::{Board, NewBoard};
 use baton_runtime::drive::{self, Around, Control, Drive, Edits, End, Evaluator, Notice};
-use baton_runtime::executor::{self, Agent, Builtin, Executor, Executors, PRESETS, Plain};
+use baton_runtime::executor::{
+    self, Agent, Builtin, Executor, Executors, PRESETS, Plain, Unpriced,
+};
 use baton_runtime::lock::{self, Holder, Lock};
 use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::model::{Client, Limits as CallLimits, catalogue};
@@ -27,8 +29,9 @@ use baton_runtime::store::Disk;
 use baton_runtime::{builtin, git, load, machine, trust};
 use serde_json::json;
 
+use super::init::chosen as chosen_pack;
 use super::watch::{asked_text, cost, open_question, records};
-use super::{Outcome, Place, setup};
+use super::{Outcome, Place, gate, setup};
 use crate::args::{
     AnswerArgs, BudgetArgs, EditsArg, HowArgs, ProviderArgs, RunArgs, StopArgs, TapeArgs,
 };
@@ -43,30 +46,39 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     if task.trim().is_empty() {
         return Err(Failure::new(USAGE, "what is the task?").hint("baton run \"make add() safe\""));
     }
-    // Who could run a stage is asked first: a blackboard is not made for nothing.
-    let (config, agents) = match place.board_path() {
+    // Asked before anything is made or called: a folder that no run can work in, and who could run a
+    // stage.
+    let root = place.board_path();
+    let project = place.project_of(&root.clone().unwrap_or_else(|| place.new_board_path()))?;
+    let (config, agents) = match &root {
         Some(_) => {
             let board = place.board()?;
             (board.config, board.pack.manifest.agents)
         }
         None => {
-            let named = args.pack.as_deref().unwrap_or(builtin::DEFAULT_PACK);
+            let config = load::config(&place.environment, None)?.0;
+            let (named, _) = chosen_pack(args.pack.as_deref(), None, &config);
             let built_in = builtin::packs().into_iter().find(|(own, _)| own.name == named);
             let agents = built_in.map(|(own, _)| own.agents).unwrap_or_default();
-            (load::config(&place.environment, None)?.0, agents)
+            (config, agents)
         }
     };
     let mut config = config;
     let how = setup::replayed(&mut config, &args.how)?;
     let executors = executors(place, &config, &agents, &how)?;
-    priced(executors.unpriced(), &config, &args.budget)?;
+    priced(executors.unpriced(), &limits(&config, &args.budget, None))?;
     let mut board = board_for(place, args)?;
     setup::replayed(&mut board.config, &args.how)?;
     let limits = limits(&board.config, &args.budget, None);
     let scenario = scenario(&board, args.scenario.as_deref())?;
-    let mut session = Session::with(place, &board, executors, &how)?;
+    let mut session = Session::with(place, &board, executors, &how, &limits)?;
+    let is_above = root.is_some() && !place.is_here(&project);
     if let Some(last) = drive::last_run(&board).map_err(failed)? {
         match drive::is_over(&board, &last) {
+            Ok(false) if is_above => {
+                let whose = format!("{last} of {}", project.display());
+                return Err(failed(drive::Error::Unfinished(whose)));
+            }
             Ok(false) => return Err(failed(drive::Error::Unfinished(last))),
             Ok(true) | Err(drive::Error::NothingToResume) => {}
             Err(error) => return Err(failed(error)),
@@ -82,6 +94,21 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
         ));
     }
     session.look_at_machine();
+    match &root {
+        None => session.say(&format!(
+            "made {}: pack {} ({})",
+            board.root.strip_prefix(&place.folder).unwrap_or(&board.root).display(),
+            board.pack.manifest.name,
+            board.pack.language
+        )),
+        Some(_) if is_above => {
+            session.say(&format!("using the blackboard of {}", project.display()));
+        }
+        Some(_) => {}
+    }
+    for line in gate::at_start(place, &board) {
+        session.say(&line);
+    }
     session.go(|around| Drive::start_on(around, &task, scenario.as_deref(), limits))
 }
 
@@ -131,8 +158,7 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
     let before = drive::look(&board, &run).map_err(failed)?;
     let limits = limits(&board.config, &args.budget, Some(before.limits));
     let how = setup::continued(place, &mut board, &args.how, before.setup.as_deref())?;
-    let mut session = Session::open(place, &board, &how)?;
-    priced(session.executors.unpriced(), &board.config, &args.budget)?;
+    let mut session = Session::open(place, &board, &how, &limits)?;
     let mut edits = args.edits.map(|edits| match edits {
         EditsArg::Keep => Edits::Keep,
         EditsArg::Discard => Edits::Discard,
@@ -188,7 +214,7 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
         return Err(failed(drive::Error::NoOption { option, known }));
     };
     let how = setup::continued(place, &mut board, &args.how, state.setup.as_deref())?;
-    let mut session = Session::open(place, &board, &how)?;
+    let mut session = Session::open(place, &board, &how, &state.limits)?;
     let comment = args.comment.clone().unwrap_or_default();
     session.go(|around| {
         let mut drive = Drive::resume(around, None)?;
@@ -271,8 +297,8 @@ fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
         return Ok(board);
     }
     let path = place.new_board_path();
-    let pack = args.pack.as_deref().unwrap_or(builtin::DEFAULT_PACK);
-    let language = args.lang.as_deref().unwrap_or(builtin::DEFAULT_LANGUAGE);
+    let (config, _) = load::config(&place.environment, None)?;
+    let (pack, language) = chosen_pack(args.pack.as_deref(), args.lang.as_deref(), &config);
     NewBoard { root: &path, pack, language }.create()?;
     let _ = git::exclude(&path);
     place.opened(&path)
@@ -336,9 +362,14 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn open(place: &'a Place, board: &'a Board, how: &HowArgs) -> Result<Session<'a>, Failure> {
+    fn open(
+        place: &'a Place,
+        board: &'a Board,
+        how: &HowArgs,
+        limits: &Limits,
+    ) -> Result<Session<'a>, Failure> {
         let agents = &board.pack.manifest.agents;
-        Session::with(place, board, executors(place, &board.config, agents, how)?, how)
+        Session::with(place, board, executors(place, &board.config, agents, how)?, how, limits)
     }
 
     fn with(
@@ -346,21 +377,15 @@ impl<'a> Session<'a> {
         board: &'a Board,
         executors: Executors,
         how: &HowArgs,
+        limits: &Limits,
     ) -> Result<Session<'a>, Failure> {
-        if !trust::is_trusted(board, &place.environment)? {
-            let commands = trust::commands(board)?;
-            let list: Vec<String> = commands.iter().map(|command| format!("  {command}")).collect();
-            let message = format!(
-                "the blackboard's files name commands that nobody has agreed to:\n{}",
-                list.join("\n")
-            );
-            return Err(Failure::new(USAGE, message).hint("`baton trust` agrees to exactly these"));
-        }
+        gate::trusted(place, board)?;
+        priced(executors.unpriced(), limits)?;
         let mut session = Session::idle(place, board);
         session.executors = executors;
         session.confined = !how.no_sandbox;
         session.yes = how.yes;
-        session.evaluator = super::scenario::evaluator(place, board, how)?;
+        session.evaluator = super::scenario::evaluator(place, board, how, limits)?;
         session.windows = windows(place, board, &asked(&how.provider, None));
         if let Some(tape) = setup::tape(&how.tape)? {
             let evaluation = session.evaluator.as_ref().and_then(|own| own.setup());
@@ -492,7 +517,7 @@ fn by_yes(question: &Question, by: Asker, may_approve: bool) -> Option<String> {
 }
 
 /// Whether there is a person to ask at the terminal.
-fn is_asked(place: &Place) -> bool {
+pub(super) fn is_asked(place: &Place) -> bool {
     !place.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
@@ -560,9 +585,7 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
             let gates = passed_gates(state, board);
             let overridden = state.overridden.as_ref();
             let overridden = overridden.map_or(String::new(), |line| format!("override: {line}\n"));
-            let text = format!(
-                "finished\nfiles changed: {files}\ngates passed: {gates}\n{overridden}{figures}\n"
-            );
+            let text = format!("finished\nfiles changed: {files}\n{gates}\n{overridden}{figures}\n");
             (0, text)
         }
         End::Waiting => {
@@ -598,19 +621,23 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
 
 /// The gates that confirmed the result: those of FINISH, and those of each agent's newest pass.
 fn passed_gates(state: &State, board: &Board) -> String {
-    let gates = &board.pack.policy.gates;
-    let has_passed = |gate: &&policy::Gate| match gate.on.as_str() {
-        FINISH => state.current.gates.iter().any(|own| own.passed && own.command == gate.run),
-        agent => state
-            .newest
-            .get(agent)
-            .is_some_and(|(seq, facts)| *seq > 0 && facts.outcome == Some(policy::Outcome::Pass)),
+    let policy = &board.pack.policy;
+    if policy.gates.is_empty() {
+        let has_samples = policy.evaluation.is_some();
+        return if has_samples { "gates passed: none are set" } else { gate::NONE }.to_owned();
+    }
+    let has_passed = |gate: &&policy::Gate| {
+        gate.on.0.iter().any(|on| match on.as_str() {
+            FINISH => state.current.gates.iter().any(|own| own.passed && own.command == gate.run),
+            agent => state.newest.get(agent).is_some_and(|(seq, facts)| {
+                *seq > 0 && facts.outcome == Some(policy::Outcome::Pass)
+            }),
+        })
     };
-    let passed: Vec<&str> = gates.iter().filter(has_passed).map(|gate| gate.run.as_str()).collect();
-    match (gates.is_empty(), passed.is_empty()) {
-        (true, _) => "none are set".to_owned(),
-        (false, true) => "none".to_owned(),
-        (false, false) => passed.join(", "),
+    let passed = policy.gates.iter().filter(has_passed).map(|gate| gate.run.as_str());
+    match passed.collect::<Vec<&str>>() {
+        passed if passed.is_empty() => "gates passed: none".to_owned(),
+        passed => format!("gates passed: {}", passed.join(", ")),
     }
 }
 
@@ -899,17 +926,20 @@ fn offered(client: &Client, choice: &choose::Choice, is_replayed: bool) -> Resul
     }
 }
 
-/// A budget of cost cannot be kept with a model whose price is not known.
-fn priced(unpriced: Option<&str>, config: &Config, budget: &BudgetArgs) -> Result<(), Failure> {
-    let limits = [
-        budget.budget_dollars,
-        budget.stage_dollars,
-        config.limits.dollars,
-        config.limits.stage_dollars,
-    ];
-    match unpriced.filter(|_| limits.iter().any(Option::is_some)) {
-        Some(model) => Err(no_price(model)),
+/// A budget in dollars cannot be kept where the cost of a call is not known.
+pub(super) fn priced(unpriced: Option<Unpriced<'_>>, limits: &Limits) -> Result<(), Failure> {
+    match unpriced.filter(|_| limits.cost.is_some() || limits.stage_cost.is_some()) {
         None => Ok(()),
+        Some(Unpriced::Model(model)) => Err(no_price(model)),
+        Some(Unpriced::Program(name)) => {
+            let name = baton_core::text::shown(name, 80);
+            let message = format!(
+                "a budget in dollars needs to know what {name} costs, and it does not report that"
+            );
+            Err(Failure::new(USAGE, message).hint(
+                "use `--budget-tokens`, `--budget-minutes` or `--max-iterations` instead, or another executor",
+            ))
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use baton_core::config::Config;
+use baton_core::event::Limits;
 use baton_core::handoff::make::{FailureSummary, ProblemsReport};
 use baton_core::id::Tokens;
 use baton_core::scenario::count;
@@ -22,6 +23,7 @@ use baton_runtime::drive::Evaluator;
 use baton_runtime::evaluate::{
     self, Ask, Case, Error, Evaluated, ForRuns, Iteration, Phase, Progress, Stop, Target,
 };
+use baton_runtime::executor::Unpriced;
 use baton_runtime::model::catalogue::{self, Cost};
 use baton_runtime::model::choose;
 use baton_runtime::sandbox::Interrupt;
@@ -29,7 +31,7 @@ use baton_runtime::store::Disk;
 use baton_runtime::{drive, load, store};
 use serde_json::{Value, json};
 
-use super::run::{STAGE, asked, mind, nano_dollars, no_price};
+use super::run::{STAGE, asked, mind, nano_dollars, no_price, priced};
 use super::{Outcome, Place, setup};
 use crate::args::{
     HowArgs, ProtocolArg, ProviderArgs, ScenarioArgs, ScenarioReportArgs, ScenarioRunArgs, TapeArgs,
@@ -192,6 +194,7 @@ pub(super) fn evaluator(
     place: &Place,
     board: &Board,
     how: &HowArgs,
+    limits: &Limits,
 ) -> Result<Option<Box<dyn Evaluator>>, Failure> {
     let Some(rules) = &board.pack.policy.evaluation else { return Ok(None) };
     let config = &board.config;
@@ -202,6 +205,8 @@ pub(super) fn evaluator(
     let Some(target) = target else { return Ok(None) };
     let persons = own.judge.as_ref().or(working).or(how.provider.model.as_ref());
     let judge = judging(&target, persons, config);
+    let unpriced = [&target, &judge].into_iter().find(|own| own.price.is_none());
+    priced(unpriced.map(|own| Unpriced::Model(&own.model)), limits)?;
     Ok(Some(Box::new(ForRuns {
         root: drive::project_of(&board.root),
         target,
@@ -225,7 +230,7 @@ fn judging(target: &Target, name: Option<&String>, config: &Config) -> Target {
 }
 
 /// Ctrl-C stops in good order; a second one leaves.
-fn watch_signals(interrupt: &Interrupt) -> Result<(), Failure> {
+pub(super) fn watch_signals(interrupt: &Interrupt) -> Result<(), Failure> {
     let interrupt = interrupt.clone();
     crate::signals::watch(move |_| {
         if interrupt.is_at_once() {

@@ -1,6 +1,6 @@
 //! `baton status|log|diff|undo|gc|trust`
 
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use baton_core::decision::Question;
@@ -13,12 +13,12 @@ use baton_runtime::lock::Lock;
 use baton_runtime::model::catalogue::Cost;
 use baton_runtime::snapshot::Snapshots;
 use baton_runtime::store::Disk;
-use baton_runtime::{drive, journal, transcript};
+use baton_runtime::{drive, gates, journal, store, transcript, trust};
 use serde_json::json;
 
-use super::run::failed;
+use super::run::{failed, is_asked};
 use super::{Outcome, Place};
-use crate::args::LogArgs;
+use crate::args::{LogArgs, TrustArgs};
 use crate::reply::{Failure, HELD, INTERNAL, Reply, USAGE, counted, table};
 
 pub(super) fn status(place: &Place) -> Outcome {
@@ -394,6 +394,7 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
         journal::runs(&board.root).map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
     let mut wanted = std::collections::BTreeSet::new();
     let mut transcripts = (0, 0);
+    let mut logs = std::collections::BTreeSet::new();
     for run in &runs {
         let all = records(&board, run)?;
         let is_over = all.last().is_some_and(|last| {
@@ -402,6 +403,7 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
         if is_over {
             let (count, bytes) = transcript::prune(&board.root, run, is_dry);
             transcripts = (transcripts.0 + count, transcripts.1 + bytes);
+            logs.extend(all.iter().filter_map(gate_log));
             continue;
         }
         for record in &all {
@@ -417,27 +419,75 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
     let snapshots = Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
     let pruned = snapshots.prune(&wanted, is_dry);
     let (count, bytes) = pruned.map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
+    logs.retain(|name| board.root.join(gates::LOGS).join(name).is_file());
+    for name in logs.iter().filter(|_| !is_dry) {
+        store::remove(&board.root.join(gates::LOGS).join(name))?;
+    }
     let would = if is_dry { "would be removed" } else { "removed" };
-    let text = format!(
+    let mut text = format!(
         "{count} snapshots {would}, {:.1} MB; {} are kept\n{} transcripts {would}, {:.1} MB\n",
         bytes as f64 / 1e6,
         wanted.len(),
         transcripts.0,
         transcripts.1 as f64 / 1e6,
     );
+    if !logs.is_empty() {
+        text.push_str(&format!("{} of gates {would}\n", counted(logs.len(), "output")));
+    }
     Ok(Reply::new(
         text,
-        json!({ "ok": true, "snapshots": count, "bytes": bytes, "kept": wanted.len(), "transcripts": transcripts.0 }),
+        json!({ "ok": true, "snapshots": count, "bytes": bytes, "kept": wanted.len(), "transcripts": transcripts.0, "gate_outputs": logs.len() }),
     ))
 }
 
-pub(super) fn trust(place: &Place) -> Outcome {
+/// The name of the file that keeps a gate's output. A journal may have come with a project: it names
+/// no other file.
+fn gate_log(record: &Record) -> Option<String> {
+    let Event::GateEnded { log: Some(log), .. } = &record.event else { return None };
+    let name = log.rsplit('/').next()?.to_owned();
+    let is_plain = |c: char| c.is_ascii_digit() || c == '_';
+    name.strip_suffix(".log").is_some_and(|stem| stem.chars().all(is_plain)).then_some(name)
+}
+
+pub(super) fn trust(place: &Place, args: &TrustArgs) -> Outcome {
     let board = place.board()?;
-    let commands = baton_runtime::trust::trust(&board, &place.environment)?;
+    let environment = &place.environment;
+    if args.revoke {
+        let was = trust::revoke(&board, environment)?;
+        let text = match was {
+            true => "taken back; `baton trust` agrees again\n",
+            false => "you had agreed to nothing here\n",
+        };
+        return Ok(Reply::new(text, json!({ "ok": true, "revoked": was })));
+    }
+    let commands = trust::commands(&board)?;
     let list: String = commands.iter().map(|command| format!("  {command}\n")).collect();
-    let text = match commands.is_empty() {
-        true => "the blackboard's files name no command; there is nothing to agree to\n".to_owned(),
-        false => format!("agreed to exactly these, until one of them changes:\n{list}"),
-    };
-    Ok(Reply::new(text, json!({ "ok": true, "commands": commands })))
+    if commands.is_empty() {
+        let text = "the blackboard's files name no command; there is nothing to agree to\n";
+        return Ok(Reply::new(text, json!({ "ok": true, "commands": commands, "trusted": true })));
+    }
+    let is_agreed = trust::is_trusted(&board, environment)?;
+    if args.list || !is_agreed && is_refused(place, &list) {
+        let word = if is_agreed { "agreed" } else { "not agreed" };
+        let text = format!("{word} to:\n{list}");
+        return Ok(Reply::new(
+            text,
+            json!({ "ok": true, "commands": commands, "trusted": is_agreed }),
+        ));
+    }
+    trust::trust(&board, environment)?;
+    let text = format!("agreed to exactly these, until one of them changes:\n{list}");
+    Ok(Reply::new(text, json!({ "ok": true, "commands": commands, "trusted": true })))
+}
+
+/// Shows the commands and asks, where there is a terminal.
+fn is_refused(place: &Place, list: &str) -> bool {
+    if !is_asked(place) {
+        return false;
+    }
+    let mut err = std::io::stderr();
+    let _ = write!(err, "The blackboard's files name:\n{}Agree? [y/N] ", text::escaped(list));
+    let mut line = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut line);
+    !matches!(line.trim(), "y" | "Y" | "yes")
 }

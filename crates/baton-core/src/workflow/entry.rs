@@ -3,6 +3,7 @@
 use super::{Answer, Rules, State};
 use crate::decision::{self, Decision, Moment, Next};
 use crate::event::{Decided, Event, HistoryText};
+use crate::gate;
 use crate::history::{self, Block, Entry, Heading, Milestone};
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, Timestamp};
 use crate::plan::Plan;
@@ -88,7 +89,10 @@ impl State {
             ));
         }
         for gate in &self.current.gates {
-            let how = if gate.passed { "passed" } else { "failed" };
+            let how = match gate.passed {
+                true => "passed".to_owned(),
+                false => format!("failed ({})", text::shown(gate::reason(&gate.output), 200)),
+            };
             lines.push(("gate", format!("{how}: {}", gate.command)));
         }
         lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));

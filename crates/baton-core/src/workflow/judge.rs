@@ -1,7 +1,7 @@
 //! Judging what a model said: an answer of MAIN against the rules and the plan, a report against
 //! the policy. Nothing is guessed; what is refused says exactly why.
 
-use super::{Rules, State};
+use super::{GateOutcome, Rules, State};
 use crate::decision::{self, Decision, Moment, Next, PlanChange};
 use crate::event::{Decided, Event, ReportFacts};
 use crate::id::AgentName;
@@ -235,7 +235,7 @@ fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) ->
         open.push(why);
     }
     let failed = state.current.gates.iter().filter(|gate| !gate.passed);
-    open.extend(failed.map(|gate| format!("the gate `{}` failed", gate.command)));
+    open.extend(failed.map(GateOutcome::failure));
     open.extend(coverage_problem(state, rules));
     let review =
         state.current.reports.iter().rev().find(|facts| facts.agent == crate::id::FINISH_REVIEW);

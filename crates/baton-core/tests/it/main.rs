@@ -9,6 +9,7 @@ mod decision_cases;
 mod documents;
 mod facts;
 mod fuzz;
+mod gates;
 mod handoffs;
 mod hostile;
 mod ids;

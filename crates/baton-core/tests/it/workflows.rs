@@ -141,7 +141,14 @@ impl<'a> Run<'a> {
         };
         self.take(Event::GateStarted { index, command: gate.run.clone() });
         let output = if passed { "" } else { "1 test failed" }.to_owned();
-        self.take(Event::GateEnded { index, command: gate.run, passed, output, milliseconds: 1 });
+        self.take(Event::GateEnded {
+            index,
+            command: gate.run,
+            passed,
+            output,
+            milliseconds: 1,
+            log: None,
+        });
         self.settle();
     }
 
@@ -301,7 +308,8 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
 
 fn gated(on: &str) -> Pack {
     let mut pack = pack("tdd", "en");
-    pack.policy.gates = vec![Gate { on: agent(on), run: "cargo test".to_owned(), timeout: 60 }];
+    pack.policy.gates =
+        vec![Gate { on: agent(on).into(), run: "cargo test".to_owned(), timeout: 60 }];
     pack
 }
 
@@ -316,7 +324,9 @@ fn a_pass_with_a_failing_gate_is_overturned() {
     let (_, facts) = &run.state.newest["TEST"];
     assert_eq!((facts.outcome, facts.verdict.as_deref()), (Some(Outcome::Fail), Some("FAIL")));
     assert!(
-        run.history().contains("verdict: TEST FAIL (overturned: the gate `cargo test` failed)"),
+        run.history().contains(
+            "verdict: TEST FAIL (overturned: the gate `cargo test` failed (1 test failed))"
+        ),
         "{}",
         run.history()
     );
@@ -883,16 +893,15 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         5 => Event::ReportRefused { problem: "p".to_owned() },
         6 => Event::ReportAccepted(Box::new(facts)),
         7 => Event::GateStarted { index: 0, command: "g".to_owned() },
-        8 => Event::GateEnded {
-            index: 0,
-            command: "g".to_owned(),
-            passed: random.one_of(2) == 0,
-            output: String::new(),
-            milliseconds: 0,
-        },
+        8 => gate_ended(random.one_of(2) == 0),
         9 => Event::SubloopEntered { reason: "r".to_owned() },
         _ => Event::IterationEnded { entry: HistoryText::new(String::new()) },
     }
+}
+
+fn gate_ended(passed: bool) -> Event {
+    let (command, output) = ("g".to_owned(), String::new());
+    Event::GateEnded { index: 0, command, passed, output, milliseconds: 0, log: None }
 }
 
 fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {

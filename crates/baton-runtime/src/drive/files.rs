@@ -11,7 +11,7 @@ use baton_core::prompt::{Correction, Prompt};
 use baton_core::report::{self, Expected};
 use baton_core::summary::Summary;
 use baton_core::workflow::{
-    CHANGED, GatesOf, Job, Phase, Rules, facts_of, judge_decision, plan_hash,
+    CHANGED, GatesOf, Job, Phase, Rules, facts_of, gate_failure, judge_decision, plan_hash,
 };
 use serde_json::json;
 
@@ -181,8 +181,8 @@ impl Drive<'_> {
                 self.archived()?;
                 self.published(facts)
             }
-            Event::GateEnded { passed: false, command, output, .. } => {
-                self.overturned(command, output)
+            Event::GateEnded { passed: false, command, output, log, .. } => {
+                self.overturned(command, output, log.as_deref())
             }
             Event::Evaluated(evaluation) => self.overturned_by(evaluation),
             Event::EvaluationRefused { why, .. } => self.refused(why),
@@ -304,12 +304,15 @@ impl Drive<'_> {
     }
 
     /// A pass whose gate failed is published as the failure that it is.
-    fn overturned(&mut self, command: &str, output: &str) -> Result<(), Error> {
+    fn overturned(&mut self, command: &str, output: &str, log: Option<&str>) -> Result<(), Error> {
         let Phase::Gates { of: GatesOf::Report(job), .. } = self.state.phase.clone() else {
             return Ok(());
         };
-        let why = format!("the gate `{command}` failed");
-        let text = self.overturned_text(&job, &why, output);
+        let why = gate_failure(command, output);
+        let mut text = self.overturned_text(&job, &why, output);
+        if let Some(log) = log {
+            text.push_str(&format!("\nThe whole output of the gate: {log}\n"));
+        }
         self.write(&report_name(&job), text.as_bytes())
     }
 

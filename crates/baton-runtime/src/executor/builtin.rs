@@ -144,8 +144,8 @@ impl Executor for Builtin {
         format!("the agent with {}", self.mind.model)
     }
 
-    fn unpriced(&self) -> Option<&str> {
-        self.mind.unpriced()
+    fn unpriced(&self) -> Option<super::Unpriced<'_>> {
+        self.mind.unpriced().map(super::Unpriced::Model)
     }
 
     fn client(&self) -> Option<&Client> {

@@ -103,6 +103,11 @@ impl Preset {
         self.command.first().map_or("", String::as_str)
     }
 
+    /// True if the program says what a call cost.
+    pub(super) fn reports_cost(&self) -> bool {
+        self.answer == Answer::Claude
+    }
+
     pub(super) fn argv(&self, writes: bool) -> Vec<String> {
         match &self.reading {
             Some(reading) if !writes => reading.clone(),

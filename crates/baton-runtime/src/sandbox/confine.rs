@@ -161,11 +161,7 @@ impl Closed {
         environment: &Environment,
     ) -> Result<Closed, String> {
         let home = environment.path("HOME");
-        let holds_home =
-            home.as_deref().and_then(|home| fs::canonicalize(home).ok()).is_some_and(|home| {
-                fs::canonicalize(project).is_ok_and(|project| home.starts_with(project))
-            });
-        if holds_home {
+        if environment.is_home_in(project) {
             return Err(format!(
                 "{} holds your home folder, whose start-up files an agent must not write: work in a folder below it",
                 project.display()

@@ -1,0 +1,204 @@
+//! Gates on disk: running one as a run would, finding the commands that a project's tests have, and
+//! changing the list in a blackboard's policy.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_core::gate::{self, Detected, Ending, Judged, Project};
+use baton_core::policy::Gate;
+
+use crate::board::{self, Board, POLICY_FILE};
+use crate::executor::{USUAL, open};
+use crate::load::{self, Environment};
+use crate::sandbox::{self, Confine, How, Interrupt, Program};
+use crate::store;
+
+/// The folder of a blackboard that keeps what gates printed.
+pub const LOGS: &str = "gates";
+/// Bytes that are kept of an output: half of them from its beginning, half from its end.
+const KEPT: usize = 16 << 20;
+/// Last lines, and bytes of them, that go to the journal, to reports and to the screen.
+const LINES: usize = 60;
+const BYTES: usize = 16 << 10;
+
+/// The surroundings of a gate.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    pub project: &'a Path,
+    pub board: &'a Path,
+    pub environment: &'a Environment,
+    /// Marks all processes that it starts, so that they can be found again.
+    pub mark: &'a str,
+    pub confined: bool,
+}
+
+/// The result of running a gate.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    pub judged: Judged,
+    /// The first line tells how it ended; the last lines of its output follow.
+    pub output: String,
+    /// Everything that it printed.
+    pub whole: String,
+    pub time: Duration,
+}
+
+/// Runs a gate by the shell, in the project, with the blackboard read-only.
+pub fn run(gate: &Gate, place: &Place<'_>, interrupt: &Interrupt) -> Ran {
+    // One stream: what it printed stays in its order.
+    let command = format!("exec 2>&1; {}", gate.run);
+    let program = Program {
+        argv: ["sh", "-c", &command].map(OsString::from).to_vec(),
+        folder: place.project.to_owned(),
+        environment: usual(place.environment),
+        input: Vec::new(),
+        limit: Duration::from_secs(u64::from(gate.timeout)),
+        mark: place.mark.to_owned(),
+        most: KEPT,
+        copy: None,
+        confine: open(place.confined, place.board),
+    };
+    let ran = match sandbox::run(&program, interrupt) {
+        Ok(ran) => ran,
+        Err(why) => {
+            let judged = Judged { passed: false, reason: why.clone(), is_unusable: true };
+            return Ran { judged, output: why.clone(), whole: why, time: Duration::ZERO };
+        }
+    };
+    let ending = match ran.how {
+        How::Exit(code) => Ending::Exit(code),
+        How::Signal(signal) => Ending::Signal(signal),
+        How::TimedOut => Ending::TimedOut(gate.timeout),
+        How::Interrupted => Ending::Interrupted,
+    };
+    // The shell itself may say something before the streams are one.
+    let parts = [ran.stdout.text(), ran.stderr.text()];
+    let whole: String = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let judged = gate::judge(&gate.run, ending, &whole);
+    let output = format!("{}\n{}", judged.reason, last_lines(&whole)).trim_end().to_owned();
+    Ran { judged, output, whole, time: ran.time }
+}
+
+fn last_lines(text: &str) -> &str {
+    let text = text.trim_end();
+    let line = text.rmatch_indices('\n').nth(LINES - 1).map_or(0, |(at, _)| at + 1);
+    let byte = text.ceil_char_boundary(text.len().saturating_sub(BYTES));
+    &text[line.max(byte)..]
+}
+
+fn usual(environment: &Environment) -> std::collections::BTreeMap<OsString, OsString> {
+    let names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
+    environment.named(&names)
+}
+
+/// The commands that would run a project's tests. Nothing of the project is executed.
+pub fn detect(project: &Path, environment: &Environment) -> Detected {
+    gate::detect(&Files { root: project, environment })
+}
+
+/// A project's files, and the programs around it.
+struct Files<'a> {
+    root: &'a Path,
+    environment: &'a Environment,
+}
+
+/// Names that are read of one folder.
+const NAMES: usize = 2_000;
+
+impl Files<'_> {
+    fn names(&self, folder: &str, is_folder: bool) -> Vec<String> {
+        let entries = std::fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        let named = entries.take(NAMES).filter(|entry| {
+            entry
+                .file_type()
+                .is_ok_and(|kind| if is_folder { kind.is_dir() } else { kind.is_file() })
+        });
+        let mut names: Vec<String> =
+            named.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// True if a virtual environment has a module, told by its files.
+    fn is_in_environment(folder: &Path, module: &str) -> bool {
+        let versions = std::fs::read_dir(folder.join("lib")).into_iter().flatten().flatten();
+        let mut versions = versions.take(NAMES).map(|entry| entry.path().join("site-packages"));
+        versions.any(|packages| packages.join(module).join("__init__.py").is_file())
+    }
+
+    /// The virtual environment that an interpreter belongs to.
+    fn environment_of(interpreter: &Path) -> Option<PathBuf> {
+        let folder = interpreter.parent()?.parent()?;
+        folder.join("pyvenv.cfg").is_file().then(|| folder.to_owned())
+    }
+}
+
+impl Project for Files<'_> {
+    fn text(&self, path: &str) -> Option<String> {
+        load::text(&self.root.join(path), load::SMALL).ok()
+    }
+
+    fn is_file(&self, path: &str) -> bool {
+        self.root.join(path).is_file()
+    }
+
+    fn files(&self, folder: &str) -> Vec<String> {
+        self.names(folder, false)
+    }
+
+    fn folders(&self) -> Vec<String> {
+        self.names("", true)
+    }
+
+    fn has_program(&self, name: &str) -> bool {
+        self.environment.program(name).is_some()
+    }
+
+    fn has_module(&self, interpreter: &str, module: &str) -> bool {
+        let path = match interpreter.contains('/') {
+            true => Some(self.root.join(interpreter)),
+            false => self.environment.program(interpreter),
+        };
+        let Some(path) = path else { return false };
+        if let Some(folder) = Files::environment_of(&path) {
+            return Files::is_in_environment(&folder, module);
+        }
+        // Files of the project are not executed, also if the PATH names them.
+        let root = std::fs::canonicalize(self.root).unwrap_or_else(|_| self.root.to_owned());
+        let is_own = |path: &Path| path.is_relative() || path.starts_with(&root);
+        let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        if is_own(&path) || is_own(&real) || path.starts_with(self.root) {
+            return false;
+        }
+        let ask = format!(
+            "import importlib.util, sys; sys.exit(importlib.util.find_spec({module:?}) is None)"
+        );
+        let program = Program {
+            argv: vec![path.into_os_string(), "-c".into(), ask.into()],
+            folder: PathBuf::from("/"),
+            environment: usual(self.environment),
+            input: Vec::new(),
+            limit: Duration::from_secs(10),
+            mark: "detect".to_owned(),
+            most: 4_096,
+            copy: None,
+            confine: Confine::Open { protected: vec![root] },
+        };
+        let ran = sandbox::run(&program, &Interrupt::default());
+        ran.is_ok_and(|ran| ran.how == How::Exit(0))
+    }
+}
+
+/// Writes another list of gates into a blackboard's policy; everything else keeps its text. The
+/// blackboard must not be in use.
+pub fn set(board: &Board, gates: &[Gate]) -> Result<(), board::Error> {
+    let path = board.root.join(POLICY_FILE);
+    let source = match load::text(&path, load::SMALL) {
+        Err(load::Error::Missing(_)) => String::new(),
+        other => other?,
+    };
+    let text = gate::with_gates(&source, gates)
+        .map_err(|problem| board::Error::Invalid(vec![problem.in_file(POLICY_FILE)]))?;
+    Ok(store::write_new(&path, text.as_bytes())?)
+}
