@@ -21,10 +21,7 @@ fn whole_run(place: &Place, first: u32) {
     let [one, two, three] = [first, first + 1, first + 2];
     let note = "\n## Notes\n- mul() is unsafe too\n\n## Project notes\n- tests: sh check.sh\n";
     place.play(&format!("{one}-MAIN"), &decision("TEST", PLAN));
-    place.play(
-        &format!("{one}-TEST"),
-        &(report(one, "FAIL", "[impl] add() overflows") + note),
-    );
+    place.play(&format!("{one}-TEST"), &(report(one, "FAIL", "[impl] add() overflows") + note));
     place.play(&format!("{one}-DEV-1"), &report(one, "PASS", "none"));
     place.play(&format!("{one}-TEST-1"), &(report(one, "PASS", "none") + note));
     place.play(&format!("{two}-MAIN"), &decision("REVIEW", "null"));
@@ -103,11 +100,8 @@ fn paths_in_an_agents_prompt_open_from_the_project() {
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let review = prompt(&place, "2-REVIEW");
-    let named: Vec<&str> = review
-        .split("whole: ")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next())
-        .collect();
+    let named: Vec<&str> =
+        review.split("whole: ").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     assert!(named.len() >= 2, "{review}");
     for path in named {
         assert!(place.path("project").join(path).is_file(), "{path} is not there");
@@ -131,7 +125,10 @@ fn a_second_task_begins_with_its_own_plan_and_without_earlier_reports() {
     assert!(!place.read("project/.baton/memory/dev_plan.md").contains("### M1-T1: add()"));
     let main = prompt(&place, "4-MAIN");
     assert!(main.contains("Another task") && !main.contains("# Report of TEST"), "{main}");
-    assert!(place.history().contains("FINISH does not stand") || place.history().contains("finish: FINISH"));
+    assert!(
+        place.history().contains("FINISH does not stand")
+            || place.history().contains("finish: FINISH")
+    );
     assert!(!place.expect(&["status", "--json"], 0).contains("\"finished\""));
 }
 
@@ -175,18 +172,20 @@ fn main_reads_files_of_the_blackboard_before_it_decides() {
 
 #[test]
 fn main_reads_nothing_outside_its_folders() {
-    for path in ["../secret", "/etc/passwd", "memory/../baton.toml", "journal/x", "memory", "reports//x"]
+    for path in
+        ["../secret", "/etc/passwd", "memory/../baton.toml", "journal/x", "memory", "reports//x"]
     {
         let place = asking(&format!("[{path:?}]"));
         let said = run(&place, TASK, 3);
         assert!(said.contains("cannot be read"), "{path}: {said}");
     }
-    let place = asking(r#"["memory/link.md","memory/pipe"]"#);
+    let place = asking(r#"["handoffs/link.md"]"#);
     place.write("project/secret", "the key");
-    symlink("../../secret", place.path("project/.baton/memory/link.md")).unwrap();
+    fs::create_dir_all(place.path("project/.baton/handoffs")).unwrap();
+    symlink("../../secret", place.path("project/.baton/handoffs/link.md")).unwrap();
     run(&place, TASK, 3);
     let main = prompt(&place, "1-MAIN");
-    assert!(main.contains("# memory/link.md (") && !main.contains("the key"), "{main}");
+    assert!(main.contains("# handoffs/link.md (") && !main.contains("the key"), "{main}");
 }
 
 #[test]

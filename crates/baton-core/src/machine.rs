@@ -51,6 +51,8 @@ pub struct StageLimits {
     pub command_seconds: Option<(u64, u64)>,
     pub writes: bool,
     pub network: bool,
+    /// Whether the policy asks for the coverage of tests.
+    pub asks_coverage: bool,
 }
 
 impl Machine {
@@ -72,7 +74,7 @@ impl Machine {
         if !self.missing.is_empty() {
             facts.push(format!("looked for and not installed: {}", self.missing.join(", ")));
         }
-        facts.push(self.coverage_fact());
+        facts.extend(limits.asks_coverage.then(|| self.coverage_fact()));
         facts.extend(limit_facts(limits));
         let gates: Vec<String> =
             gates.iter().map(|gate| format!("after {}: `{}`", gate.on, gate.run)).collect();

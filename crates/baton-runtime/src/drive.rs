@@ -629,6 +629,11 @@ impl<'a> Drive<'a> {
         }
     }
 
+    /// Reports something that the user should know.
+    pub fn say(&mut self, line: &str) {
+        (self.around.watch)(Notice::Said(line.to_owned()));
+    }
+
     /// Writes an event down, makes its files, folds it.
     fn commit(&mut self, event: Event) -> Result<(), Error> {
         let event = match event.history().is_some() {
@@ -870,6 +875,12 @@ impl<'a> Drive<'a> {
             command_seconds: Some(crate::tool::COMMAND_SECONDS),
             writes: self.writes(&stage.name),
             network: board.config.agent.network,
+            asks_coverage: board
+                .pack
+                .policy
+                .tdd_rules
+                .as_ref()
+                .is_some_and(|own| own.min_coverage > 0),
         };
         let machine = self.state.machine.as_deref();
         let facts = machine.map(|machine| machine.facts(&board.pack.policy.gates, &limits));

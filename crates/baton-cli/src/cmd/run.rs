@@ -86,30 +86,33 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     }
     // The repository may be younger than the blackboard.
     let _ = git::exclude(&board.root);
-    if let Some(dirty) = git::dirty(&drive::project_of(&board.root), &place.environment) {
-        let (changes, it) =
-            (counted(dirty, "uncommitted change"), if dirty == 1 { "it" } else { "them" });
-        session.say(&format!(
-            "{changes} in the work tree; snapshots include {it}, `baton diff` leaves {it} out"
-        ));
-    }
-    session.look_at_machine();
+    let mut lines = Vec::new();
     match &root {
-        None => session.say(&format!(
+        None => lines.push(format!(
             "made {}: pack {} ({})",
             board.root.strip_prefix(&place.folder).unwrap_or(&board.root).display(),
             board.pack.manifest.name,
             board.pack.language
         )),
-        Some(_) if is_above => {
-            session.say(&format!("using the blackboard of {}", project.display()));
-        }
+        Some(_) if is_above => lines.push(format!("using the blackboard of {}", project.display())),
         Some(_) => {}
     }
-    for line in gate::at_start(place, &board) {
-        session.say(&line);
-    }
-    session.go(|around| Drive::start_on(around, &task, scenario.as_deref(), limits))
+    lines.extend(uncommitted(place, &project));
+    lines.extend(gate::at_start(place, &board));
+    lines.extend(session.look_at_machine());
+    // After the run is in its journal: whoever should read this may not read it.
+    session.go(|around| {
+        let mut drive = Drive::start_on(around, &task, scenario.as_deref(), limits)?;
+        lines.iter().for_each(|line| drive.say(line));
+        Ok(drive)
+    })
+}
+
+fn uncommitted(place: &Place, project: &std::path::Path) -> Option<String> {
+    let dirty = git::dirty(project, &place.environment)?;
+    let it = if dirty == 1 { "it" } else { "them" };
+    let changes = counted(dirty, "uncommitted change");
+    Some(format!("{changes} in the work tree; snapshots include {it}, `baton diff` leaves {it} out"))
 }
 
 /// The scenario that a run works on: the one that is named, or the only one there is.
@@ -441,22 +444,24 @@ impl<'a> Session<'a> {
     }
 
     /// Finds out what the machine offers, and reports what the run will therefore not ask for.
-    fn look_at_machine(&mut self) {
+    fn look_at_machine(&mut self) -> Option<String> {
         let project = drive::project_of(&self.board.root);
         let environment = &self.place.environment;
         let machine = machine::look(&project, &self.board.root, environment, self.confined);
         let policy = &self.board.pack.policy;
         let least = policy.tdd_rules.as_ref().map_or(0, |rules| rules.min_coverage);
+        let mut none = None;
         if least > 0 && machine.coverage.is_empty() {
             let looked_for = match machine.coverage_tools.is_empty() {
                 true => "no kind of project was recognised".to_owned(),
                 false => format!("looked for {}", machine.coverage_tools.join(", ")),
             };
-            self.say(&format!(
+            none = Some(format!(
                 "no tool to measure test coverage was found ({looked_for}): this run does not ask for the policy's {least}%"
             ));
         }
         self.machine = Some(machine);
+        none
     }
 
     /// Something that is said before the run begins.
@@ -585,7 +590,8 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
             let gates = passed_gates(state, board);
             let overridden = state.overridden.as_ref();
             let overridden = overridden.map_or(String::new(), |line| format!("override: {line}\n"));
-            let text = format!("finished\nfiles changed: {files}\n{gates}\n{overridden}{figures}\n");
+            let text =
+                format!("finished\nfiles changed: {files}\n{gates}\n{overridden}{figures}\n");
             (0, text)
         }
         End::Waiting => {
