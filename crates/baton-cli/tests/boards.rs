@@ -50,7 +50,7 @@ fn older(agents: &[&str], apply_to: &[&str]) -> Place {
     );
     write(
         "memory/project_history.md",
-        "# Project History (Append-only)\n\n> 每轮必须包含 `## Iteration {iteration}:`。\n\n## Task Goal (New Task) - 2026-01-20T10:00:00\n旧任务\n\n## Iteration 7: 完成\nnext_agent: FINISH\nreason: 全部完成\ndev_plan: no change\nfinish_review_override: ignore\n",
+        "# Project History (Append-only)\n\n> 每轮必须包含 `## Iteration {iteration}:`。\n\n## Task Goal (New Task) - 2026-01-20T10:00:00\n旧任务\n\n## Iteration 7: 完成\nnext_agent: FINISH\nreason: 全部完成\ndev_plan: no change\nfinish_review_override: ignore",
     );
     write("memory/global_context.md", "# Global Context\n\n快速失败。\n");
     for agent in agents.iter().chain(&["main"]) {
@@ -235,6 +235,12 @@ fn a_run_on_an_older_blackboard_finishes_and_leaves_it_readable_by_what_wrote_it
     let history = place.read(&format!("{ROOT}/memory/project_history.md"));
     assert_eq!(patterns(&history), (vec![7, 8, 9, 10, 11], vec!["b"]), "{history}");
     assert!(history.contains("\n## Iteration 10: REVIEW PASS\n"), "{history}");
+    assert!(
+        history.contains("finish_review_override: ignore（理由：文档不在范围内）"),
+        "{history}"
+    );
+    // The old file did not end its last line.
+    assert!(history.contains("\nfinish_review_override: ignore\n\n## Task Goal"), "{history}");
     assert!(!history.lines().any(|line| line.trim_end().ends_with(':') && line.starts_with("## ")));
     let order = place.read(&format!("{ROOT}/workspace/test/current_task.md"));
     let start = "# Current Task (Iteration 9)\nassigned_agent: TEST\niteration: 9\n";

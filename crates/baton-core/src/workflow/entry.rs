@@ -94,7 +94,8 @@ impl State {
         lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
         lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
         lines.extend(self.finish_line(rules));
-        lines.extend(decision.and_then(|decision| decision.note).map(|note| ("note", note)));
+        let decisions = decision.into_iter().chain(self.check_decision(rules));
+        lines.extend(decisions.filter_map(|decision| decision.note).map(|note| ("note", note)));
         let fields = lines.iter().map(|(key, value)| Entry::field(key, text::cut(value, FIELD)));
         let title =
             history::milestone_title(&self.milestones(rules), &rules.pack.policy.milestones.texts);
@@ -130,9 +131,8 @@ impl State {
     }
 
     fn finish_line(&self, rules: &Rules<'_>) -> Option<(&'static str, String)> {
-        let check = self.current.check.as_ref().filter(|_| self.current.is_finish)?;
-        let agents = rules.pack.manifest.agent_names();
-        let decision = decision::read(&check.answer, &agents, Moment::FinishCheck).ok()?;
+        let check = self.current.check.as_ref()?;
+        let decision = self.check_decision(rules)?;
         let how = match decision.next {
             _ if self.is_finished() => format!("{FINISH} stands: {}", decision.reason),
             Next::Finish => format!("{FINISH} does not stand: {}", check.open.join("; ")),
@@ -143,6 +143,13 @@ impl State {
             ),
         };
         Some(("finish", how))
+    }
+
+    /// MAIN's decision in FINISH_CHECK.
+    fn check_decision(&self, rules: &Rules<'_>) -> Option<Decision> {
+        let check = self.current.check.as_ref().filter(|_| self.current.is_finish)?;
+        let agents = rules.pack.manifest.agent_names();
+        decision::read(&check.answer, &agents, Moment::FinishCheck).ok()
     }
 
     /// MAIN's decision of this iteration.
