@@ -1,5 +1,5 @@
-//! Blackboards that another tool made: they open as they are, run to FINISH, and stay readable by
-//! what wrote them.
+//! Blackboards that another tool made: they open as they are, run to FINISH, and the tool that made
+//! them can still read them.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 
@@ -16,7 +16,7 @@ use team::Place;
 const RUN: [&str; 4] = ["run", "make add safe", "--executor", "script"];
 const ROOT: &str = "project/orchestrator";
 
-/// The policy of such a board: keys of its own beside, and inside of, the rules that Baton knows.
+/// The policy of such a board: with keys that Baton does not know, also inside of its rules.
 fn policy(apply_to: &[&str]) -> String {
     let rules = json!({
         "version": 1,
@@ -93,7 +93,7 @@ fn report(iteration: u32, verdict: &str, blockers: &str) -> String {
     )
 }
 
-/// A decision in the flat form; `note` is its `history_append`, behind the heading that such prompts
+/// A decision in the flat form; `note` is its `history_append`, after the heading that such prompts
 /// ask for.
 fn flat(iteration: u32, next: &str, more: Value, note: &str) -> String {
     let mut decision = json!({
@@ -122,7 +122,7 @@ fn plan(status: &str) -> String {
     format!("## Milestone M1: 安全\n\n### M1-T1: add()\n- status: {status}\n- evidence: 见报告\n")
 }
 
-/// What readers of such boards look for in a history: the numbers of the headings
+/// The patterns that readers of such boards look for in a history: the numbers of the headings
 /// `^## Iteration (\d+):`, and the values of `- user_choice: (.+)`.
 fn patterns(history: &str) -> (Vec<u32>, Vec<&str>) {
     let number = |line: &str| line.strip_prefix("## Iteration ")?.split_once(':')?.0.parse().ok();
@@ -192,7 +192,12 @@ fn rules_that_name_missing_agents_are_adapted_and_the_warning_says_what_is_not_c
     assert!(said.contains("`plan.verified_by` is `IMPLEMENTER`, `CHECKER`"), "{said}");
     assert!(said.contains("not checked: subloop, tdd_rules"), "{said}");
     assert_eq!(said.matches("adapted").count(), 1, "{said}");
-    // Nobody is held to a verdict: everyone is. A verdict of its own is not a pass.
+    let file = format!("{ROOT}/memory/verification_policy.json");
+    let gates = r#"{"gates": [{"on": "TEST", "run": "true"}, {"on": "FINISH", "run": "true"}],"#;
+    place.write(&file, place.read(&file).replacen('{', gates, 1));
+    let said = place.expect(&["status"], 0);
+    assert!(said.contains("not checked: gates of TEST, subloop, tdd_rules"), "{said}");
+    // No agent of the board must give a verdict: then all must. A verdict of its own is not a pass.
     let place = older(&["IMPLEMENTER", "CHECKER"], &["TEST"]);
     let file = format!("{ROOT}/memory/verification_policy.json");
     place.write(&file, place.read(&file).replace("\"BLOCKED\"", "\"BLOCKED\", \"REWORK\""));

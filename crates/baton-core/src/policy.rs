@@ -490,7 +490,7 @@ impl Policy {
         if problems.is_empty() { Ok(policy) } else { Err(problems) }
     }
 
-    /// What is wrong in the rules; `document` is where they were read.
+    /// The problems of the rules; `document` is where they were read.
     fn problems(&self, document: &Document) -> Vec<Problem> {
         let mut check = Check { document, problems: Vec::new() };
         check.report_rules(&self.report_rules);

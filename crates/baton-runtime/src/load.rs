@@ -92,7 +92,7 @@ pub fn opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     limited(file, path, limit).map_err(|error| error.unwrap_or_else(io))
 }
 
-/// Whether the last line of a file does not end with a line feed; `false` for none at all.
+/// True if the last line of a file has no line feed at its end; `false` without a file.
 pub fn is_line_open(path: &Path) -> bool {
     let last = || -> io::Result<u8> {
         let mut file = File::open(path)?;
