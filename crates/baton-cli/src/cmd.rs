@@ -50,7 +50,7 @@ pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     /// Whether the reply's JSON will be printed.
     pub(crate) json: bool,
-    /// What is odd about the blackboards that were opened, each once.
+    /// Warnings about the blackboards that were opened, each once.
     warnings: RefCell<Vec<Problem>>,
 }
 

@@ -1,5 +1,5 @@
-//! Blackboards that another tool made: they open as they are, run to FINISH, and stay readable by
-//! what wrote them.
+//! Blackboards that another tool made: they open as they are, run to FINISH, and the tool that made
+//! them can still read them.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 
@@ -16,7 +16,7 @@ use team::Place;
 const RUN: [&str; 4] = ["run", "make add safe", "--executor", "script"];
 const ROOT: &str = "project/orchestrator";
 
-/// The policy of such a board: keys of its own beside, and inside of, the rules that Baton knows.
+/// The policy of such a board: with keys that Baton does not know, also inside of its rules.
 fn policy(apply_to: &[&str]) -> String {
     let rules = json!({
         "version": 1,
@@ -50,7 +50,7 @@ fn older(agents: &[&str], apply_to: &[&str]) -> Place {
     );
     write(
         "memory/project_history.md",
-        "# Project History (Append-only)\n\n> 每轮必须包含 `## Iteration {iteration}:`。\n\n## Task Goal (New Task) - 2026-01-20T10:00:00\n旧任务\n\n## Iteration 7: 完成\nnext_agent: FINISH\nreason: 全部完成\ndev_plan: no change\nfinish_review_override: ignore\n",
+        "# Project History (Append-only)\n\n> 每轮必须包含 `## Iteration {iteration}:`。\n\n## Task Goal (New Task) - 2026-01-20T10:00:00\n旧任务\n\n## Iteration 7: 完成\nnext_agent: FINISH\nreason: 全部完成\ndev_plan: no change\nfinish_review_override: ignore",
     );
     write("memory/global_context.md", "# Global Context\n\n快速失败。\n");
     for agent in agents.iter().chain(&["main"]) {
@@ -93,7 +93,7 @@ fn report(iteration: u32, verdict: &str, blockers: &str) -> String {
     )
 }
 
-/// A decision in the flat form; `note` is its `history_append`, behind the heading that such prompts
+/// A decision in the flat form; `note` is its `history_append`, after the heading that such prompts
 /// ask for.
 fn flat(iteration: u32, next: &str, more: Value, note: &str) -> String {
     let mut decision = json!({
@@ -122,7 +122,7 @@ fn plan(status: &str) -> String {
     format!("## Milestone M1: 安全\n\n### M1-T1: add()\n- status: {status}\n- evidence: 见报告\n")
 }
 
-/// What readers of such boards look for in a history: the numbers of the headings
+/// The patterns that readers of such boards look for in a history: the numbers of the headings
 /// `^## Iteration (\d+):`, and the values of `- user_choice: (.+)`.
 fn patterns(history: &str) -> (Vec<u32>, Vec<&str>) {
     let number = |line: &str| line.strip_prefix("## Iteration ")?.split_once(':')?.0.parse().ok();
@@ -192,7 +192,12 @@ fn rules_that_name_missing_agents_are_adapted_and_the_warning_says_what_is_not_c
     assert!(said.contains("`plan.verified_by` is `IMPLEMENTER`, `CHECKER`"), "{said}");
     assert!(said.contains("not checked: subloop, tdd_rules"), "{said}");
     assert_eq!(said.matches("adapted").count(), 1, "{said}");
-    // Nobody is held to a verdict: everyone is. A verdict of its own is not a pass.
+    let file = format!("{ROOT}/memory/verification_policy.json");
+    let gates = r#"{"gates": [{"on": "TEST", "run": "true"}, {"on": "FINISH", "run": "true"}],"#;
+    place.write(&file, place.read(&file).replacen('{', gates, 1));
+    let said = place.expect(&["status"], 0);
+    assert!(said.contains("not checked: gates of TEST, subloop, tdd_rules"), "{said}");
+    // No agent of the board must give a verdict: then all must. A verdict of its own is not a pass.
     let place = older(&["IMPLEMENTER", "CHECKER"], &["TEST"]);
     let file = format!("{ROOT}/memory/verification_policy.json");
     place.write(&file, place.read(&file).replace("\"BLOCKED\"", "\"BLOCKED\", \"REWORK\""));
@@ -235,6 +240,12 @@ fn a_run_on_an_older_blackboard_finishes_and_leaves_it_readable_by_what_wrote_it
     let history = place.read(&format!("{ROOT}/memory/project_history.md"));
     assert_eq!(patterns(&history), (vec![7, 8, 9, 10, 11], vec!["b"]), "{history}");
     assert!(history.contains("\n## Iteration 10: REVIEW PASS\n"), "{history}");
+    assert!(
+        history.contains("finish_review_override: ignore（理由：文档不在范围内）"),
+        "{history}"
+    );
+    // The old file did not end its last line.
+    assert!(history.contains("\nfinish_review_override: ignore\n\n## Task Goal"), "{history}");
     assert!(!history.lines().any(|line| line.trim_end().ends_with(':') && line.starts_with("## ")));
     let order = place.read(&format!("{ROOT}/workspace/test/current_task.md"));
     let start = "# Current Task (Iteration 9)\nassigned_agent: TEST\niteration: 9\n";

@@ -108,7 +108,7 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
     place.play("5-MAIN", &decision("FINISH", "null"));
     place.play("5-FINISH_REVIEW", &report(5, "PASS", "none"));
     place.expect(&["run", "Another task", "--executor", "script"], 0);
-    assert!(place.history().contains("Another task\n\n## Iteration 4\n"), "{}", place.history());
+    assert!(place.history().contains("Another task\n\n## Iteration 4: "), "{}", place.history());
     assert!(place.path("project/.baton/journal/run-0002/000001.log").exists());
 }
 

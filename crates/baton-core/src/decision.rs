@@ -483,7 +483,7 @@ fn without_heading(note: &str) -> &str {
     }
 }
 
-/// Whether a line of `history_append` overrides FINISH_REVIEW, as the prompts of older blackboards
+/// True if a line of `history_append` overrides FINISH_REVIEW, as the prompts of older blackboards
 /// ask for it: `finish_review_override: ignore`, with the reason after it or on the next lines.
 fn overrules_in_note(note: &str) -> bool {
     let prefix = format!("{OVERRIDE}:");

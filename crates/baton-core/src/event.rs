@@ -199,14 +199,19 @@ impl Event {
         }
     }
 
-    /// The same, with its text in its place.
+    /// The same, with its text in its place. `is_open`: the last line of the file does not end, and
+    /// a heading would become part of it.
     #[must_use]
-    pub fn with_history_at(mut self, at: u64) -> Event {
-        match &mut self {
-            Event::RunStarted(start) => start.entry.at = at,
-            Event::IterationEnded { entry } | Event::Finished { entry } => entry.at = at,
-            Event::Answered { entry: Some(entry), .. } => entry.at = at,
-            _ => {}
+    pub fn with_history_at(mut self, at: u64, is_open: bool) -> Event {
+        let entry = match &mut self {
+            Event::RunStarted(start) => &mut start.entry,
+            Event::IterationEnded { entry } | Event::Finished { entry } => entry,
+            Event::Answered { entry: Some(entry), .. } => entry,
+            _ => return self,
+        };
+        entry.at = at;
+        if is_open {
+            entry.text.insert_str(0, "\n\n");
         }
         self
     }

@@ -578,7 +578,7 @@ impl Policy {
         self
     }
 
-    /// What is wrong in the rules; `document` is where they were read.
+    /// The problems of the rules; `document` is where they were read.
     fn problems(&self, document: &Document) -> Vec<Problem> {
         let mut check = Check { document, problems: Vec::new() };
         check.report_rules(&self.report_rules);

@@ -492,7 +492,7 @@ fn is_bare(key: &text::KeyLine<'_>) -> bool {
     !key.is_item && key.indent < 2
 }
 
-/// Whether two key lines have the same value; an empty one announces a list, and lists are not
+/// True if two key lines have the same value; an empty one announces a list, and lists are not
 /// compared.
 fn is_same(one: &str, other: &str) -> bool {
     let other = text::unwrapped(other);

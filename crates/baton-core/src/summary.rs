@@ -345,7 +345,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether a line says more than the first prose so far: a sentence more than a `label: value`.
+    /// True if a line says more than the first prose so far: a sentence says more than a `label: value`.
     fn says_more(&self, line: &str) -> bool {
         let is_label = |line: &str| {
             let colon = line.find([':', '：']);

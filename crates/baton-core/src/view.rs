@@ -266,8 +266,8 @@ pub fn log_lines(record: &Record, iteration: u32) -> Vec<String> {
     }
 }
 
-/// Whose reports a prompt asked for, whether the cache had their summaries, and whether these
-/// lack the verdict.
+/// The agents whose reports a prompt asked for; for each, if the cache had the summary, and if the
+/// verdict was not found.
 fn summaries(ledger: &serde_json::Value) -> impl Iterator<Item = (&str, bool, bool)> {
     let rows = ledger["summaries"].as_array().into_iter().flatten();
     rows.filter_map(|row| Some((row[0].as_str()?, row[1].as_bool()?, row[2] == true)))

@@ -373,7 +373,7 @@ impl<'a> Drive<'a> {
         };
         let mut journal = Journal::create(&journal_folder(board, &name), around.disk.clone())?;
         let event = Event::RunStarted(Box::new(start.clone()));
-        let event = event.with_history_at(files::history_length(board)?);
+        let event = files::placed(board, event)?;
         let record = journal.append((around.clock)(), event)?;
         let state = State::new(&start, record.seq);
         let mut drive = Drive::assembled(around, state, journal, gatherer, lock);
@@ -637,7 +637,7 @@ impl<'a> Drive<'a> {
     /// Writes an event down, makes its files, folds it.
     fn commit(&mut self, event: Event) -> Result<(), Error> {
         let event = match event.history().is_some() {
-            true => event.with_history_at(files::history_length(self.around.board)?),
+            true => files::placed(self.around.board, event)?,
             false => event,
         };
         self.fenced()?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use baton_core::config::{APPROVAL, Config, Limits, USER_ONLY};
@@ -90,6 +90,18 @@ pub fn opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
         return Err(Error::TooLarge { path: path.to_owned(), size, limit });
     }
     limited(file, path, limit).map_err(|error| error.unwrap_or_else(io))
+}
+
+/// True if the last line of a file has no line feed at its end; `false` without a file.
+pub fn is_line_open(path: &Path) -> bool {
+    let last = || -> io::Result<u8> {
+        let mut file = File::open(path)?;
+        file.seek(io::SeekFrom::End(-1))?;
+        let mut byte = [0];
+        file.read_exact(&mut byte)?;
+        Ok(byte[0])
+    };
+    last().is_ok_and(|byte| byte != b'\n')
 }
 
 /// The first bytes of such a file, cut at a character; what is not UTF-8 becomes a mark.

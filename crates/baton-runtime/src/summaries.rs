@@ -1,5 +1,5 @@
-//! Summaries of the blackboard's reports, remembered in `cache/report_summaries.json`, or in a file
-//! of our own where that name is another tool's. An entry
+//! Summaries of the blackboard's reports, remembered in `cache/report_summaries.json`; if that is
+//! another tool's file, in `cache/baton_summaries.json`. An entry
 //! counts while the file's time and size are the same, or else its content; one that is damaged is
 //! made again. The file stays one JSON object, an entry a line, so that adding entries writes only
 //! them: the closing brace is written over.

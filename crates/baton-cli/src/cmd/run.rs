@@ -112,7 +112,9 @@ fn uncommitted(place: &Place, project: &std::path::Path) -> Option<String> {
     let dirty = git::dirty(project, &place.environment)?;
     let it = if dirty == 1 { "it" } else { "them" };
     let changes = counted(dirty, "uncommitted change");
-    Some(format!("{changes} in the work tree; snapshots include {it}, `baton diff` leaves {it} out"))
+    Some(format!(
+        "{changes} in the work tree; snapshots include {it}, `baton diff` leaves {it} out"
+    ))
 }
 
 /// The scenario that a run works on: the one that is named, or the only one there is.

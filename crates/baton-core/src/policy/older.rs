@@ -10,7 +10,7 @@ use crate::id::{AgentName, FINISH_REVIEW};
 use crate::problem::{Problem, list};
 use crate::text;
 
-/// What prompts carry is not a check: a change in it is not worth a warning.
+/// Rules about the content of prompts check nothing: a change in them is not worth a warning.
 const CONTEXT: &str = "context.";
 const PASSES: &str = "finish_rules.passes";
 
@@ -46,7 +46,7 @@ impl Policy {
 /// A policy whose rules name only agents that can keep them.
 struct Adapted {
     policy: Policy,
-    /// What rules say now, for the user.
+    /// Rules as they are now, for the user.
     changed: Vec<String>,
     /// Paths of rules that do not apply.
     dropped: Vec<String>,
@@ -93,7 +93,7 @@ impl Adapted {
         }
     }
 
-    /// Who gives a verdict: without a rule for any of the board's agents, all of them do.
+    /// Agents that give a verdict: if the rules name none of the board's, all of them do.
     fn reporters(&mut self, agents: &[AgentName]) {
         let apply_to = &mut self.policy.report_rules.apply_to;
         apply_to.retain(|name| agents.contains(name) || *name == FINISH_REVIEW);
@@ -159,12 +159,15 @@ impl Adapted {
                 self.changed.push(format!("`{path}` is {other}"));
             }
         }
-        // In a map, an entry without names would allow no one: it goes.
+        // In a map or a gate, an entry without names would allow no one: it goes.
         lists.retain(|path| {
             let is_empty = whole.pointer(&pointer(path)).is_some_and(|names| names == &EMPTY);
-            let in_map = path.rsplit_once('.').filter(|(map, _)| map.contains('.'));
-            let Some((map, key)) = in_map.filter(|_| is_empty) else { return true };
-            if let Some(Value::Object(map)) = whole.pointer_mut(&pointer(map)) {
+            let inner = path.rsplit_once('.').filter(|(outer, _)| outer.contains('.'));
+            let Some((outer, key)) = inner.filter(|_| is_empty) else { return true };
+            let section = path.split('.').next().unwrap_or(path);
+            if let Some(Value::Array(elements)) = whole.get_mut(section) {
+                elements.retain(|element| element.get(key) != Some(&EMPTY));
+            } else if let Some(Value::Object(map)) = whole.pointer_mut(&pointer(outer)) {
                 map.remove(key);
             }
             self.drop_rule(path);
@@ -209,7 +212,7 @@ impl Adapted {
         }
     }
 
-    /// Where no agent of the pack is left, each sees the reports of those who give a verdict.
+    /// If no agent of the pack is left, each sees the reports of those that give a verdict.
     fn context(&mut self, before: &Policy, agents: &[AgentName]) {
         let substitutes = self.substitutes();
         let context = &mut self.policy.context;

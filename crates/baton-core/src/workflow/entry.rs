@@ -100,7 +100,8 @@ impl State {
         lines.extend(self.finish_line(rules));
         let overridden = self.overridden.iter().filter(|_| self.current.check.is_some());
         lines.extend(overridden.map(|line| ("override", line.clone())));
-        lines.extend(decision.and_then(|decision| decision.note).map(|note| ("note", note)));
+        let decisions = decision.into_iter().chain(self.check_decision(rules));
+        lines.extend(decisions.filter_map(|decision| decision.note).map(|note| ("note", note)));
         lines.extend(self.current.notes.iter().map(|note| ("note", note.clone())));
         let fields = lines.iter().map(|(key, value)| Entry::field(key, text::cut(value, FIELD)));
         let title =
@@ -137,9 +138,8 @@ impl State {
     }
 
     fn finish_line(&self, rules: &Rules<'_>) -> Option<(&'static str, String)> {
-        let check = self.current.check.as_ref().filter(|_| self.current.is_finish)?;
-        let agents = rules.pack.manifest.agent_names();
-        let decision = decision::read(&check.answer, &agents, Moment::FinishCheck).ok()?;
+        let check = self.current.check.as_ref()?;
+        let decision = self.check_decision(rules)?;
         let how = match decision.next {
             _ if self.is_finished() => format!("{FINISH} accepted: {}", decision.reason),
             Next::Finish => format!(
@@ -167,6 +167,13 @@ impl State {
             let verdict = review.and_then(|facts| facts.verdict.as_deref()).unwrap_or("missing");
             format!("{FINISH_REVIEW} {verdict} ignored: {}", decision.reason)
         })
+    }
+
+    /// MAIN's decision in FINISH_CHECK.
+    fn check_decision(&self, rules: &Rules<'_>) -> Option<Decision> {
+        let check = self.current.check.as_ref().filter(|_| self.current.is_finish)?;
+        let agents = rules.pack.manifest.agent_names();
+        decision::read(&check.answer, &agents, Moment::FinishCheck).ok()
     }
 
     /// MAIN's decision of this iteration.

@@ -363,7 +363,7 @@ const ITERATIONS: &[Case] = &[
         &["iteration-twice"],
     ),
     good(
-        "zh-iteration-as-an-item-is-text-beside-a-bare-line",
+        "zh-iteration-as-an-item-is-text-if-there-is-a-bare-line",
         ZH,
         "TEST",
         "iteration: 7\n结论：PASS\n阻塞：无\n\n上一轮：\n- iteration: 6\n",
@@ -396,7 +396,7 @@ const VERDICT_LINES: &[Case] = &[
         &["verdict-twice"],
     ),
     good(
-        "zh-verdict-of-each-finding-is-text-beside-a-bare-line",
+        "zh-verdict-of-each-finding-is-text-if-there-is-a-bare-line",
         ZH,
         "REVIEW",
         "已阅读审阅行为规范\niteration: 7\n\n### 用例 1\n- 结论: 合理\n\n### 用例 2\n- **结论**：存在问题\n  结论：见上\n\n\
@@ -857,7 +857,7 @@ const BLOCKER_LISTS: &[Case] = &[
         &["blockers-twice"],
     ),
     good(
-        "zh-blockers-of-each-finding-are-text-beside-a-bare-line",
+        "zh-blockers-of-each-finding-are-text-if-there-is-a-bare-line",
         ZH,
         "REVIEW",
         "iteration: 7\n- 阻塞：用例 2\n  - 细节\n\n结论：FAIL\n阻塞：\n- 覆盖率不达标\n\n- 阻塞：无\n",

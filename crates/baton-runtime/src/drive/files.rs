@@ -138,7 +138,13 @@ pub(super) fn plan_of_an_earlier_task(
     }))
 }
 
-pub(super) fn history_length(board: &Board) -> Result<u64, load::Error> {
+/// An event with its text at the end of the history.
+pub(super) fn placed(board: &Board, event: Event) -> Result<Event, load::Error> {
+    let length = history_length(board)?;
+    Ok(event.with_history_at(length, load::is_line_open(&board.history_file())))
+}
+
+fn history_length(board: &Board) -> Result<u64, load::Error> {
     let path = board.history_file();
     match std::fs::metadata(&path) {
         Ok(metadata) => Ok(metadata.len()),
