@@ -92,20 +92,13 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
             "{changes} in the work tree; snapshots include {it}, `baton diff` leaves {it} out"
         ));
     }
-    match &root {
-        None => session.say(&format!(
-            "made {}: pack {} ({})",
-            board.root.strip_prefix(&place.folder).unwrap_or(&board.root).display(),
-            board.pack.manifest.name,
-            board.pack.language
-        )),
-        Some(_) if is_above => {
-            session.say(&format!("using the blackboard of {}", project.display()));
-        }
-        Some(_) => {}
-    }
-    for line in gate::at_start(place, &board) {
-        session.say(&line);
+    let root_shown = board.root.strip_prefix(&place.folder).unwrap_or(&board.root).display();
+    let made =
+        format!("made {root_shown}: pack {} ({})", board.pack.manifest.name, board.pack.language);
+    let above = format!("using the blackboard of {}", project.display());
+    let opening = root.is_none().then_some(made).or(is_above.then_some(above));
+    for line in opening.into_iter().chain(gate::at_start(place, &board)) {
+        session.progress.open_with(line);
     }
     session.go(|around| Drive::start_on(around, &task, scenario.as_deref(), limits))
 }
