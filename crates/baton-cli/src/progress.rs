@@ -16,6 +16,8 @@ pub(crate) struct Progress {
     json: bool,
     is_terminal: bool,
     teller: view::Teller,
+    /// Lines to print as soon as the run is in its journal.
+    opening: Vec<String>,
     /// The stage that runs, since when, and how much it has said.
     running: Option<(String, Instant, usize)>,
     last_drawn: Instant,
@@ -28,9 +30,15 @@ impl Progress {
             json,
             is_terminal,
             teller: view::Teller::new(agents),
+            opening: Vec::new(),
             running: None,
             last_drawn: Instant::now(),
         }
+    }
+
+    /// Prints a line once the run has started: a reader that does not read must not keep it from that.
+    pub(crate) fn open_with(&mut self, line: String) {
+        self.opening.push(line);
     }
 
     pub(crate) fn notice(&mut self, notice: &Notice<'_>) {
@@ -48,6 +56,7 @@ impl Progress {
                 if let Some(line) = self.teller.line(record) {
                     say(&line);
                 }
+                self.opening.drain(..).for_each(|line| say(&line));
                 if let Event::GateStarted { command, .. } = &record.event {
                     let iteration = self.teller.iteration();
                     let line = format!("[{iteration}] gate: {}", text::shown(command, 80));

@@ -629,11 +629,6 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Reports something that the user should know.
-    pub fn say(&mut self, line: &str) {
-        (self.around.watch)(Notice::Said(line.to_owned()));
-    }
-
     /// Writes an event down, makes its files, folds it.
     fn commit(&mut self, event: Event) -> Result<(), Error> {
         let event = match event.history().is_some() {

@@ -86,26 +86,17 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     }
     // The repository may be younger than the blackboard.
     let _ = git::exclude(&board.root);
-    let mut lines = Vec::new();
-    match &root {
-        None => lines.push(format!(
-            "made {}: pack {} ({})",
-            board.root.strip_prefix(&place.folder).unwrap_or(&board.root).display(),
-            board.pack.manifest.name,
-            board.pack.language
-        )),
-        Some(_) if is_above => lines.push(format!("using the blackboard of {}", project.display())),
-        Some(_) => {}
-    }
+    let root_shown = board.root.strip_prefix(&place.folder).unwrap_or(&board.root).display();
+    let made =
+        format!("made {root_shown}: pack {} ({})", board.pack.manifest.name, board.pack.language);
+    let above = format!("using the blackboard of {}", project.display());
+    let mut lines: Vec<String> =
+        root.is_none().then_some(made).or(is_above.then_some(above)).into_iter().collect();
     lines.extend(uncommitted(place, &project));
     lines.extend(gate::at_start(place, &board));
     lines.extend(session.look_at_machine());
-    // After the run is in its journal: whoever should read this may not read it.
-    session.go(|around| {
-        let mut drive = Drive::start_on(around, &task, scenario.as_deref(), limits)?;
-        lines.iter().for_each(|line| drive.say(line));
-        Ok(drive)
-    })
+    lines.into_iter().for_each(|line| session.progress.open_with(line));
+    session.go(|around| Drive::start_on(around, &task, scenario.as_deref(), limits))
 }
 
 fn uncommitted(place: &Place, project: &std::path::Path) -> Option<String> {
