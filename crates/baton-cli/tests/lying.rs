@@ -1,4 +1,4 @@
-//! A team that lies does not finish, and an honest one is not kept from it: whole runs by the real
+//! A dishonest team does not finish, and an honest one is not kept from it: whole runs by the real
 //! binary with agents that a shell script plays.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
@@ -91,12 +91,12 @@ fn status(place: &Place) -> Value {
 fn assert_refused(place: &Place, said: &str, why: &str) {
     assert!(said.contains(why), "{why} is not in: {said}");
     let history = place.history();
-    let line = history.lines().filter(|line| line.starts_with("finish: ")).next_back().unwrap();
+    let line = history.lines().rfind(|line| line.starts_with("finish: ")).unwrap();
     assert!(line.starts_with("finish: FINISH refused: ") && line.contains(why), "{line}");
     assert_ne!(status(place)["state"], "finished");
 }
 
-/// Runs so many iterations, in the last of which FINISH is refused.
+/// Runs this number of iterations; FINISH is refused in the last one.
 fn refused(place: &Place, iterations: u32, why: &str) {
     let said = run(place, iterations, 4);
     assert_refused(place, &said, why);

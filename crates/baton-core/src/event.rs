@@ -517,7 +517,7 @@ pub struct StageEnded {
     /// Files that changed while a stage ran that may not write; they are kept as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unexpected: Vec<String>,
-    /// Of them, files because of which a pass of this stage does not count.
+    /// The part of `unexpected` because of which a pass of this stage does not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub voiding: Vec<String>,
     /// The project when a stage that decides ended, if there is news.

@@ -4,7 +4,9 @@
 use serde::Serialize;
 
 use crate::decision::{self, Moment, Next, Question};
-use crate::event::{Asker, Decided, Event, ProjectCheck, Record, ReportFacts, StageResult};
+use crate::event::{
+    Asker, Decided, Event, ProjectCheck, Record, ReportFacts, StageEnded, StageResult,
+};
 use crate::gate;
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, MAIN};
 use crate::text;
@@ -93,33 +95,9 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         Event::Resumed { .. } => Some("resumed".to_owned()),
         Event::GateStarted { .. } => None,
         Event::StageStarted(started) => at(changed_line(started.project.as_deref())?),
-        Event::StageEnded(ended) => match &ended.result {
-            StageResult::Answer(_) => {
-                let lines = [ended.unexpected_line(), changed_line(ended.project.as_deref())];
-                let lines: Vec<String> = lines.into_iter().flatten().collect();
-                (!lines.is_empty()).then(|| text::shown(&lines.join("; "), 500)).and_then(at)
-            }
-            StageResult::Failed(why) | StageResult::TimedOut(why) | StageResult::Unusable(why) => {
-                at(format!("{} failed: {}", ended.stage.name, text::shown(why, 300)))
-            }
-            StageResult::Trespassed(files) => {
-                let files = text::shown(&files.join(", "), 200);
-                at(format!(
-                    "{} changed files that are not its own; restored: {files}",
-                    ended.stage.name
-                ))
-            }
-        },
+        Event::StageEnded(ended) => at(ended_line(ended)?),
         Event::StageLost { stage, restored, changed, .. } => {
-            let how = match (*restored, changed.is_empty()) {
-                (true, _) => "the project is back to what it was before it".to_owned(),
-                (false, true) => "it starts over".to_owned(),
-                (false, false) => {
-                    let files = text::shown(&changed.join(", "), 300);
-                    format!("it starts over; changed meanwhile and kept: {files}")
-                }
-            };
-            at(format!("{} was interrupted; {how}", stage.name))
+            at(format!("{} was interrupted; {}", stage.name, lost_line(*restored, changed)))
         }
         Event::DecisionRefused { problem } => {
             at(format!("MAIN's answer is refused: {}", text::shown(problem, 300)))
@@ -211,6 +189,36 @@ fn decided_line(decided: &Decided, agents: &[AgentName]) -> Option<String> {
         false => String::new(),
     };
     Some(format!("MAIN → {}: {reason}{plan}{overridden}{open}", decision.next.word()))
+}
+
+/// The end of a stage, if it is worth a line: a failure, or changes that no stage is allowed to make.
+fn ended_line(ended: &StageEnded) -> Option<String> {
+    let name = &ended.stage.name;
+    let failure = match &ended.result {
+        StageResult::Answer(_) => None,
+        StageResult::Failed(why) | StageResult::TimedOut(why) | StageResult::Unusable(why) => {
+            Some(format!("{name} failed: {}", text::shown(why, 300)))
+        }
+        StageResult::Trespassed(files) => {
+            let files = text::shown(&files.join(", "), 200);
+            Some(format!("{name} changed files that are not its own; restored: {files}"))
+        }
+    };
+    let unexpected = ended.unexpected_line().map(|line| text::shown(&line, 500));
+    let parts = [failure, unexpected, changed_line(ended.project.as_deref())];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn lost_line(restored: bool, changed: &[String]) -> String {
+    match (restored, changed.is_empty()) {
+        (true, _) => "the project is back to what it was before it".to_owned(),
+        (false, true) => "it starts over".to_owned(),
+        (false, false) => {
+            let files = text::shown(&changed.join(", "), 300);
+            format!("it starts over; changed meanwhile and kept: {files}")
+        }
+    }
 }
 
 fn changed_line(check: Option<&ProjectCheck>) -> Option<String> {

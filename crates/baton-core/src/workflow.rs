@@ -42,7 +42,9 @@ use crate::text;
 pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
 pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
-pub use judge::{Judged, facts_of, judge_decision, judge_report, least_coverage, plan_hash};
+pub use judge::{
+    Judged, facts_of, judge_decision, judge_report, least_coverage, open_points, plan_hash,
+};
 pub use passes::{Passes, Reference};
 
 /// What a run goes by; it does not change while the run does.
@@ -1293,7 +1295,7 @@ fn resumed(phase: Phase) -> Phase {
     }
 }
 
-/// Whether a stage is more than the correction of a refused answer.
+/// True if a stage is more than the correction of a refused answer.
 fn is_new(from: &Phase) -> bool {
     refused_of(from).iter().all(|refused| refused.answer.is_empty())
 }

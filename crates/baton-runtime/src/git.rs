@@ -75,7 +75,7 @@ fn work_tree(folder: &Path) -> Option<(&Path, PathBuf)> {
     folder.ancestors().find_map(|own| Some((own, work_tree_folder(own)?)))
 }
 
-/// What git answers in a folder of a work tree. The project's own configuration is not read.
+/// The output of a git command in a folder of a work tree. The project's own configuration is not read.
 fn asked(
     top: &Path,
     own: &Path,

@@ -57,7 +57,9 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
     }
     let gates = if args.no_gates { None } else { Some(gates(place, &root, args.gates)?) };
     out.push_str(gates.as_ref().map_or("", |(said, _)| said));
-    out.push_str("next: baton run \"TASK\"    (what holds for every task: memory/global_context.md)\n");
+    out.push_str(
+        "next: baton run \"TASK\"    (what holds for every task: memory/global_context.md)\n",
+    );
     let json = json!({
         "ok": true,
         "blackboard": root.display().to_string(),

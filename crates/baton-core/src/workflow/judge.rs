@@ -209,8 +209,9 @@ fn is_true(value: &str) -> bool {
     value.trim().eq_ignore_ascii_case("true")
 }
 
-/// Everything because of which FINISH is refused now; empty if it is accepted.
-fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) -> Vec<String> {
+/// Everything because of which FINISH is refused now; empty if it is accepted. `overrules`: the verdict
+/// of FINISH_REVIEW is overridden.
+pub fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) -> Vec<String> {
     let policy = &rules.pack.policy;
     let mut open = Vec::new();
     match Plan::read(plan, &policy.plan) {

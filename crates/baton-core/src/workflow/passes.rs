@@ -118,7 +118,7 @@ impl State {
         })
     }
 
-    /// Whether the newest report of an agent is a pass that counts; if not, the reason.
+    /// The newest report of an agent if it is a pass that counts; if not, the reason.
     pub fn counted_pass(&self, agent: &AgentName) -> Result<&ReportFacts, String> {
         let Some((seq, facts)) = self.newest.get(agent).filter(|(seq, _)| *seq > 0) else {
             return Err(format!("there is no report of `{agent}` in this run"));
@@ -145,7 +145,7 @@ impl State {
         Err(format!("`{agent}` passed in iteration {iteration}, but {changed}"))
     }
 
-    /// Whether the project of the newest report is known. It is not in journals of 0.1.
+    /// True if the project of the newest report is known; some journals of 0.1 do not have it.
     fn is_compared(&self, agent: &AgentName) -> bool {
         self.passes.judged.get(agent).is_some_and(|reference| reference.at.is_some())
     }

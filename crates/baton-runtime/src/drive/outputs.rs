@@ -1,5 +1,5 @@
 //! Files that change without anyone working on the project: the output of this process, logs, and
-//! what builds and tests leave behind.
+//! files that builds and tests generate.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -61,7 +61,7 @@ fn opened(process: &str, number: &str) -> Option<(u32, u64)> {
     Some((u32::from_str_radix(value("flags:")?, 8).ok()?, value("pos:")?.parse().ok()?))
 }
 
-/// Whether a file looks like a log by its name.
+/// True if a file looks like a log by its name.
 pub(crate) fn is_log(name: &str) -> bool {
     const ENDINGS: [&str; 6] = ["log", "out", "err", "json", "jsonl", "ndjson"];
     name.rsplit('/')
@@ -70,7 +70,7 @@ pub(crate) fn is_log(name: &str) -> bool {
         .is_some_and(|(_, ending)| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
-/// Whether a file looks like something that a build or a test run made. `is_tagged` tells whether a
+/// True if a file looks like the product of a build or a test run. `is_tagged`: true if a
 /// folder is marked as a cache by a `CACHEDIR.TAG`.
 pub(super) fn is_made_by_tools(name: &str, is_tagged: impl Fn(&str) -> bool) -> bool {
     const FOLDERS: [&str; 14] = [

@@ -1,6 +1,6 @@
 //! Compares the project with the one for which passes were given. A change voids a pass if it is of
 //! a file that git tracks, or of another file that belongs to the work; logs, output of this process
-//! and what tools leave behind never do. Outside git every file that was there belongs to the work.
+//! and generated files never do. Outside git every file that was there belongs to the work.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +80,7 @@ impl Drive<'_> {
         Ok(changed)
     }
 
-    /// Of them, those that the user may want to know of.
+    /// The same without logs and generated files: the changes that the user may want to know of.
     pub(super) fn noteworthy(&self, before: &str, after: &str) -> Result<Vec<String>, Error> {
         // Without the older one it is not known what changed.
         let Ok(from) = self.snapshots.manifest(before) else { return Ok(Vec::new()) };
@@ -101,7 +101,7 @@ impl Drive<'_> {
         known.written.get_or_init(|| self.snapshots.manifest(id).ok()).as_ref()
     }
 
-    /// Whether a file came into being or changed in this run.
+    /// True if a file was created or changed in this run.
     fn is_of_the_run(&self, name: &str, known: &Known) -> bool {
         let id = self.state.passes.first.as_ref();
         let first =
@@ -157,7 +157,7 @@ impl Drive<'_> {
         Ok(changed)
     }
 
-    /// Whether a change says nothing about the work: a log that grew, what tools leave behind, or what
+    /// True if a change is not part of the work: a log that grew, a generated file, or a file that
     /// Baton itself writes in an evaluation.
     fn is_noise(&self, name: &str, from: &Manifest, to: &Manifest) -> bool {
         let is_tagged = |folder: &str| {
@@ -177,7 +177,7 @@ impl Drive<'_> {
         is_evaluation || is_made_by_tools(name, is_tagged) || is_log(name) && has_grown()
     }
 
-    /// Whether a file only got longer at its end.
+    /// True if a file only got longer at its end.
     fn has_grown(&self, before: &Entry, after: &Entry) -> bool {
         let content = |entry: &Entry| self.snapshots.content(&entry.hash).ok();
         match (content(before), content(after)) {
