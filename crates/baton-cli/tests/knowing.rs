@@ -7,7 +7,6 @@
 mod team;
 
 use std::fs;
-use std::os::unix::fs::symlink;
 
 use team::{Place, decision, report};
 
@@ -179,13 +178,18 @@ fn main_reads_nothing_outside_its_folders() {
         let said = run(&place, TASK, 3);
         assert!(said.contains("cannot be read"), "{path}: {said}");
     }
+    // A link that appears while MAIN thinks; earlier ones are refused before the run begins.
     let place = asking(r#"["handoffs/link.md"]"#);
     place.write("project/secret", "the key");
     fs::create_dir_all(place.path("project/.baton/handoffs")).unwrap();
-    symlink("../../secret", place.path("project/.baton/handoffs/link.md")).unwrap();
-    run(&place, TASK, 3);
+    let link = "ln -s ../../secret .baton/handoffs/link.md 2>/dev/null\n";
+    let script = place.read("play/1-MAIN.sh");
+    place.write("play/1-MAIN.sh", format!("{link}{script}"));
+    let args = ["run", TASK, "--executor", "script", "--no-sandbox"];
+    let output = place.run(&args);
     let main = prompt(&place, "1-MAIN");
-    assert!(main.contains("# handoffs/link.md (") && !main.contains("the key"), "{main}");
+    assert!(!main.contains("the key"), "{main}");
+    assert_ne!(output.status.code(), Some(0));
 }
 
 #[test]

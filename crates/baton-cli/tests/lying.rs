@@ -38,6 +38,12 @@ fn honest() -> Place {
     place
 }
 
+/// Coverage is asked for only where something can measure it.
+fn can_measure_coverage(place: &Place) {
+    place.write("project/Gemfile", "gem 'simplecov'\n");
+    place.write("project/Gemfile.lock", "GEM\n  specs:\n    simplecov (0.22.0)\n");
+}
+
 /// The same in a git repository where `src/lib.rs` is tracked and nothing is committed yet.
 fn honest_in_git() -> Place {
     let place = honest();
@@ -128,6 +134,7 @@ fn no_finish_while_the_newest_test_fails_though_the_review_passes() {
 #[test]
 fn no_finish_without_a_test() {
     let place = honest();
+    can_measure_coverage(&place);
     work(&place, 1, "REVIEW", PLAN);
     finish(&place, 2, VERIFIED);
     refused(&place, 2, "there is no report of `TEST` in this run");
@@ -144,6 +151,7 @@ fn no_finish_without_a_review() {
 #[test]
 fn no_finish_without_a_line_of_coverage() {
     let place = honest();
+    can_measure_coverage(&place);
     place.play("1-TEST", &team::report(1, "PASS", "none"));
     refused(&place, 3, "the coverage line is missing; the minimum is 80%");
 }
@@ -151,6 +159,7 @@ fn no_finish_without_a_line_of_coverage() {
 #[test]
 fn no_finish_with_too_little_coverage() {
     let place = honest();
+    can_measure_coverage(&place);
     place.play("1-TEST", &pass(1).replace("91%", "79%"));
     refused(&place, 3, "coverage is 79%, below the minimum of 80%");
 }

@@ -174,7 +174,7 @@ fn a_replay_that_differs_shows_the_message_and_the_line() {
         (lines("- "), lines("+ ")),
         (vec!["Make it safe".to_owned()], vec!["Make it fast".to_owned()])
     );
-    assert!(said.contains("| ## Task Goal (New Task) - <time>\n"), "context: {said}");
+    assert!(said.contains("| # The task, the user's order\n"), "context: {said}");
     // A run that replays a cassette does not continue with a model that happens to be there.
     let said = place.expect("second", &["resume"], 2);
     assert!(said.contains("this run replays a cassette"), "{said}");

@@ -80,7 +80,7 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
     let prompt = place.read("prompts/1-DEV-1.txt");
     assert!(
         prompt.ends_with(
-            "# Work order (workspace/dev/current_task.md)\n```\n# Current Task (Iteration 1)\nassigned_agent: DEV\niteration: 1\n\nM1-T1\n```\n\n"
+            "# Work order (.baton/workspace/dev/current_task.md)\n```\n# Current Task (Iteration 1)\nassigned_agent: DEV\niteration: 1\n\nM1-T1\n```\n\n"
         ),
         "{prompt}"
     );
@@ -103,10 +103,11 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
     for (from, to) in [("1-MAIN", "4-MAIN"), ("3-FINISH_CHECK", "5-FINISH_CHECK")] {
         fs::copy(place.path(&format!("play/{from}")), place.path(&format!("play/{to}"))).unwrap();
     }
-    place.play("4-MAIN", &decision("REVIEW", "null"));
+    place.play("4-MAIN", &decision("REVIEW", PLAN));
     place.play("4-REVIEW", &report(4, "PASS", "none"));
-    place.play("5-MAIN", &decision("FINISH", "null"));
+    place.play("5-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
     place.play("5-FINISH_REVIEW", &report(5, "PASS", "none"));
+    place.play("5-FINISH_CHECK", &decision("FINISH", "null"));
     place.expect(&["run", "Another task", "--executor", "script"], 0);
     assert!(place.history().contains("Another task\n\n## Iteration 4: "), "{}", place.history());
     assert!(place.path("project/.baton/journal/run-0002/000001.log").exists());
@@ -143,7 +144,7 @@ fn a_question_parks_the_run_until_it_is_answered() {
         "{}",
         place.history()
     );
-    assert!(place.read("prompts/3-MAIN-1.txt").contains("# The person's last answer"));
+    assert!(place.read("prompts/3-MAIN-1.txt").contains("# The user's answers in this run"));
     assert!(!place.path("project/.baton/state/question.json").exists());
     assert!(place.expect(&["answer", "b", "--executor", "script"], 2).contains("is finished"));
 }
@@ -531,17 +532,17 @@ fn a_run_can_be_given_up_and_another_begun() {
     place.expect(&RUN, 1);
     place.expect(&["stop", "--abandon"], 0);
     play_again(&place, 3);
-    place.play("4-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
     place.expect(&RUN, 0);
     assert!(place.history().contains("error: DEV: exit 1"), "{}", place.history());
 }
 
 /// Plays another short run, from this iteration on.
 fn play_again(place: &Place, first: u32) {
-    place.play(&format!("{first}-MAIN"), &decision("REVIEW", "null"));
+    place.play(&format!("{first}-MAIN"), &decision("REVIEW", PLAN));
     place.play(&format!("{first}-REVIEW"), &report(first, "PASS", "none"));
     let last = first + 1;
-    place.play(&format!("{last}-MAIN"), &decision("FINISH", "null"));
+    let verified = "\"update M1-T1 status to VERIFIED\"";
+    place.play(&format!("{last}-MAIN"), &decision("FINISH", verified));
     place.play(&format!("{last}-FINISH_REVIEW"), &report(last, "PASS", "none"));
     place.play(&format!("{last}-FINISH_CHECK"), &decision("FINISH", "null"));
 }
@@ -866,7 +867,7 @@ fn a_sub_loop_shows_its_state_and_its_lock_while_it_runs_and_leaves_its_lines() 
     for line in [
         "orchestrator: subloop_enter iter=1 reason=[impl] overflow in add()",
         "orchestrator: subloop_exit iter=1 sub_iter=1 success=true",
-        "orchestrator: summary_extract agent=TEST level=1 cache_hit=false",
+        "orchestrator: summary_extract agent=TEST level=2 cache_hit=false",
         "orchestrator: prompt_size stage=MAIN size=",
     ] {
         assert!(lines.contains(line), "{line}: {lines}");

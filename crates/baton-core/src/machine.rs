@@ -109,7 +109,7 @@ impl Machine {
             ),
         };
         Some(format!(
-            "see the changes with `git diff {head}`; new files are not in it, read them{before}"
+            "see the changes with `git diff {head} -- FILE`, file by file where they are long; new files are not in it, read them{before}"
         ))
     }
 }
@@ -128,8 +128,8 @@ fn limit_facts(limits: &StageLimits) -> Vec<String> {
         None => format!("time: {stage} for your whole work"),
     });
     let place = match limits.writes {
-        true => "commands may write the project (not `.git` and the blackboard) and `/tmp`",
-        false => "you may change nothing in the project; commands may write `/tmp`",
+        true => "commands may write the project (not `.git` and the blackboard) and `$TMPDIR`",
+        false => "you may change nothing in the project; commands may write `$TMPDIR`",
     };
     let network = if limits.network { "" } else { "; commands have no network" };
     facts.push(format!("files: {place}, which is emptied between stages{network}"));

@@ -11,7 +11,7 @@ pub const MOST_TOKENS: u64 = 2_000;
 /// Notes that one report may add.
 const MOST_NOTES: usize = 12;
 /// Characters of a note.
-const NOTE: usize = 300;
+const NOTE: usize = 500;
 const TITLE: &str = "# Project notes\n\n";
 
 /// The file with the notes of a report, or `None` if there is nothing new in them.

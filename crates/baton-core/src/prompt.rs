@@ -96,8 +96,10 @@ pub struct RunFacts {
     pub changed: Vec<StageChange>,
     /// How the reader can see the changes.
     pub compare: Option<String>,
-    /// MAIN's order of this iteration, for the agents of a sub-loop.
-    pub main_order: Option<String>,
+    /// MAIN's order of this iteration and whom it was given to, for the agents of a sub-loop.
+    pub main_order: Option<(AgentName, String)>,
+    /// Agents whose newest report did not pass, but whose findings were settled since.
+    pub settled: Vec<AgentName>,
 }
 
 /// Who the prompt is for.
@@ -343,7 +345,8 @@ impl<'a> Draft<'a> {
         self.answers();
         self.plan();
         self.project_files();
-        self.changed_files();
+        let changed = Section::changed_files(&self.material.run.changed, None);
+        self.sections.extend(changed);
         let history = self.sections.len();
         let least = context.history_window as usize;
         let mut ask = Ask {
@@ -426,7 +429,8 @@ impl<'a> Draft<'a> {
     }
 
     fn is_open(&self, filed: &Filed) -> bool {
-        filed.is_open(&self.material.pack.policy.report_rules)
+        let is_settled = self.material.run.settled.contains(&filed.agent);
+        !is_settled && filed.is_open(&self.material.pack.policy.report_rules)
     }
 
     fn related_reports(&mut self, agent: &AgentName) {
@@ -464,8 +468,8 @@ impl<'a> Draft<'a> {
         let limit = self.limit(self.material.config.context.prompt_limit.agent);
         self.before_reports(agent);
         self.own_report(agent);
-        if let Some(main_order) = &self.material.run.main_order {
-            self.sections.push(Section::main_order(main_order));
+        if let Some((to, order)) = &self.material.run.main_order {
+            self.sections.push(Section::main_order(to, order));
         }
         let others = self.sections.len();
         self.sections.push(match self.newest(other).next() {

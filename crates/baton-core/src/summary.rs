@@ -134,8 +134,7 @@ impl Summary {
             _ if !self.head.is_empty() => self.head_lines(path),
             Level::Summary => {
                 let mut lines = self.short_lines(rules);
-                let control = ["iteration", "verdict", "blockers"];
-                lines.extend(self.missing_line(|name| control.contains(&name)));
+                lines.extend(self.missing_line());
                 lines
             }
             Level::Evidence => self.long_lines(rules),
@@ -191,14 +190,15 @@ impl Summary {
             lines.push("notes:".to_owned());
             lines.extend(items(&self.notes, 10));
         }
-        // Not every agent is asked for changes and evidence.
-        lines.extend(self.missing_line(|name| !["key_changes", "evidence"].contains(&name)));
+        lines.extend(self.missing_line());
         lines
     }
 
-    fn missing_line(&self, is_said: impl Fn(&str) -> bool) -> Option<String> {
-        let names: Vec<&str> =
-            self.missing.iter().map(String::as_str).filter(|name| is_said(name)).collect();
+    /// Only what every report must have: not every agent is asked for the rest.
+    fn missing_line(&self) -> Option<String> {
+        let control = ["iteration", "verdict", "blockers"];
+        let names = self.missing.iter().map(String::as_str);
+        let names: Vec<&str> = names.filter(|name| control.contains(name)).collect();
         (!names.is_empty()).then(|| keyed("missing:", &names.join(", ")))
     }
 

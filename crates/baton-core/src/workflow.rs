@@ -553,10 +553,27 @@ impl State {
         StageId { iteration: self.iteration, name: name.clone(), subloop }
     }
 
-    /// MAIN's order of the current iteration.
-    pub fn main_order(&self, rules: &Rules<'_>) -> Option<String> {
+    /// MAIN's order of the current iteration, and the agent that it was given to.
+    pub fn main_order(&self, rules: &Rules<'_>) -> Option<(AgentName, String)> {
         let decision = self.decision(rules)?;
-        Some(decision.task.unwrap_or(decision.reason))
+        let Next::Agent(agent) = decision.next else { return None };
+        Some((agent, decision.task.unwrap_or(decision.reason)))
+    }
+
+    /// Agents whose newest report did not pass, but after which an agent that verifies the work did:
+    /// nothing of it is open. What a verifier found stays open until its own next report.
+    pub fn settled_reports(&self, rules: &Rules<'_>) -> Vec<AgentName> {
+        let verifiers = &rules.pack.policy.plan.verified_by;
+        let last_pass = verifiers
+            .iter()
+            .filter_map(|agent| self.newest.get(agent))
+            .filter(|(_, facts)| facts.outcome == Some(Outcome::Pass))
+            .map(|(seq, _)| *seq)
+            .max();
+        let is_settled = |(agent, (seq, _)): &(&AgentName, &(u64, ReportFacts))| {
+            !verifiers.contains(agent) && last_pass.is_some_and(|pass| pass > *seq)
+        };
+        self.newest.iter().filter(is_settled).map(|(agent, _)| agent.clone()).collect()
     }
 
     /// Seconds that a stage may take, also one that is continued.

@@ -879,15 +879,21 @@ impl<'a> Drive<'a> {
         };
         let machine = self.state.machine.as_deref();
         let facts = machine.map(|machine| machine.facts(&board.pack.policy.gates, &limits));
+        let mut facts = facts.unwrap_or_default();
+        facts.extend(self.state.gate_results.iter().map(|run| {
+            let how = if run.passed { "passed" } else { "failed" };
+            format!("gate `{}` {how} after {}, iteration {}", run.command, run.of, run.iteration)
+        }));
         let changed = self.state.stage_changes.iter().cloned();
         Ok(RunFacts {
             first_iteration: self.state.first_iteration,
-            machine: facts.unwrap_or_default(),
+            machine: facts,
             project_files: project_files
                 .map_err(|error| unreadable(&self.around.project, &error))?,
             changed: changed.map(|(stage, files)| StageChange { stage, files }).collect(),
             compare: machine.and_then(Machine::comparison),
             main_order: self.state.main_order(&self.rules()),
+            settled: self.state.settled_reports(&self.rules()),
         })
     }
 

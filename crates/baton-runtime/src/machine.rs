@@ -218,7 +218,7 @@ fn asked(
     environment: &Environment,
     confined: bool,
 ) -> Vec<Tool> {
-    let Ok(temporary) = tempfile::tempdir() else { return Vec::new() };
+    let Ok(temporary) = sandbox::temporary() else { return Vec::new() };
     let confine = match confined {
         true if sandbox::available().is_ok() => {
             match Closed::usual(project, board, temporary.path(), environment) {

@@ -123,7 +123,7 @@ impl<'a> Talk<'a> {
         let folder = std::fs::canonicalize(&place.folder)
             .map_err(|error| Failure::new(USAGE, format!("this folder: {error}")))?;
         let root = git::top(&folder).unwrap_or(folder);
-        let temporary = tempfile::tempdir().map_err(|error| {
+        let temporary = baton_runtime::sandbox::temporary().map_err(|error| {
             Failure::new(INTERNAL, format!("cannot make a temporary folder: {error}"))
         })?;
         let limit = Duration::from_secs(u64::from(args.minutes) * 60);

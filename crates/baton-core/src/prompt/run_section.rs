@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
 use super::{Injected, StageChange};
+use crate::id::AgentName;
 use crate::text;
 use crate::tokens;
 use crate::window::Answered;
@@ -13,7 +14,7 @@ const TASK_TOKENS: u64 = 2_000;
 /// Tokens of the user's answers, the newest first.
 const ANSWER_TOKENS: u64 = 2_000;
 /// Lines of the list of project files.
-const FILE_LINES: usize = 120;
+const FILE_LINES: usize = 60;
 /// Changed files that are listed by name.
 const CHANGED_FILES: usize = 60;
 
@@ -116,9 +117,9 @@ impl Section {
     }
 
     /// The order that began this iteration, for those who work on what came of it.
-    pub(super) fn main_order(order: &str) -> Section {
-        let title = "MAIN's order of this iteration";
-        Section::fenced("order of MAIN", title, order, "what the failure is about")
+    pub(super) fn main_order(to: &AgentName, order: &str) -> Section {
+        let title = format!("MAIN's order to {to}, which began this iteration (for context)");
+        Section::fenced("order of MAIN", &title, order, "what the failure is about")
     }
 }
 

@@ -68,7 +68,11 @@ fn material<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
             project_files: ["Cargo.toml", "src/lib.rs", "tests/add.rs"].map(str::to_owned).to_vec(),
             changed: facts().stage_changes.unwrap(),
             compare: machine().comparison(),
-            main_order: Some("M1-T2: make sub() report overflow. Do not touch mul().".to_owned()),
+            main_order: Some((
+                agent("TEST"),
+                "M1-T2: tests for overflow in sub(). Do not touch mul().".to_owned(),
+            )),
+            settled: Vec::new(),
         },
         reports: vec![
             filed(pack, "TEST", 7, &example(pack, "TEST", 1)),
@@ -538,6 +542,10 @@ fn findings_that_are_open_are_shown_whole_to_whoever_works_next() {
     let open: Vec<(String, u8)> =
         levels(&test).into_iter().filter(|(_, level)| *level == 3).collect();
     assert_eq!(open, [("report of REVIEW".to_owned(), 3)]);
+    // What was settled since is shown for reference alone.
+    board.run.settled = vec![agent("REVIEW")];
+    let later = build(Stage::Agent(&agent("TEST")), &board, &mut log()).unwrap();
+    assert!(!later.text().contains("Open findings"), "{}", later.text());
     // A pass of an earlier run is nobody's report any more.
     board.run.first_iteration = Some(Iteration(8));
     let fresh = build(Stage::Agent(&agent("TEST")), &board, &mut log()).unwrap();

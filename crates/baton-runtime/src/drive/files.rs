@@ -134,7 +134,10 @@ pub(super) fn plan_of_an_earlier_task(
     Ok(is_left.then(|| ArchivedPlan {
         path: format!("memory/plans/{last}.md"),
         hash: plan_hash(&text),
-        new: board.pack.dev_plan.clone(),
+        new: format!(
+            "{}\n\nThe plan of the earlier task: memory/plans/{last}.md\n",
+            board.pack.dev_plan.trim_end()
+        ),
     }))
 }
 

@@ -167,7 +167,7 @@ impl Executor for Builtin {
         hear: Hear<'_>,
     ) -> Result<Outcome, Unusable> {
         let start = Instant::now();
-        let temporary = tempfile::tempdir()
+        let temporary = sandbox::temporary()
             .map_err(|error| Unusable(format!("cannot make a temporary folder: {error}")))?;
         let mut agent = self.agent(call, temporary.path())?;
         let ran = agent.run(call.limit, interrupt, &mut |heard| tell(hear, &heard));
