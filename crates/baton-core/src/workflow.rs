@@ -84,7 +84,7 @@ pub struct State {
     pub newest: BTreeMap<AgentName, (u64, ReportFacts)>,
     /// Whose report came last.
     pub last_reporter: Option<AgentName>,
-    /// The last stage of each agent that changed the project, by the number of its end.
+    /// The last stage of each agent that writes, by the number of its end.
     pub wrote: BTreeMap<AgentName, u64>,
     /// Tasks that the tester named, and those it named in a report that passed.
     pub tested: BTreeSet<String>,
@@ -956,8 +956,7 @@ impl State {
         let is_main = matches!(from, Phase::Decide { .. });
         self.totals.main_calls += u32::from(is_main && is_new);
         let writes = rules.writes(&ended.stage.name);
-        // Without a snapshot it is not known whether anything changed.
-        if writes && (ended.snapshot.is_none() || !ended.changed.is_empty()) {
+        if writes {
             self.wrote.insert(ended.stage.name.clone(), seq);
         }
         if let Some(subloop) = rules.subloop() {

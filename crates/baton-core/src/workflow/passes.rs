@@ -23,6 +23,9 @@ pub struct Passes {
     /// The project after the last stage that may write, and the number of that event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<(u64, String)>,
+    /// The last stage of each agent that changed the project, by the number of its end.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    writers: BTreeMap<AgentName, u64>,
     /// The project that the newest report of each agent is about.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judged: BTreeMap<AgentName, Reference>,
@@ -73,6 +76,10 @@ impl State {
             // A correction without changes is about the project that was judged.
             if is_new || !ended.changed.is_empty() {
                 passes.current.at.clone_from(&ended.snapshot);
+            }
+            // Without a snapshot it is not known whether anything changed.
+            if ended.snapshot.is_none() || !ended.changed.is_empty() {
+                passes.writers.insert(ended.stage.name.clone(), seq);
             }
             if let Some(snapshot) = &ended.snapshot {
                 passes.written = Some((seq, snapshot.clone()));
@@ -130,14 +137,16 @@ impl State {
                 "the newest report of `{agent}` did not pass: {verdict}, iteration {iteration}"
             ));
         }
-        let later = self.wrote.iter().filter(|(_, wrote)| **wrote > *seq);
+        let is_compared = self.is_compared(agent);
+        let writers = if is_compared { &self.passes.writers } else { &self.wrote };
+        let later = writers.iter().filter(|(_, wrote)| **wrote > *seq);
         let later = later.max_by_key(|(_, wrote)| **wrote).map(|(writer, _)| writer);
         let changed = match (self.passes.void.get(agent), later) {
             (Some(files), Some(writer)) => {
                 format!("`{writer}` wrote after it: {}", files.join(", "))
             }
             (Some(files), None) => format!("files changed after it: {}", files.join(", ")),
-            (None, Some(writer)) if !self.is_compared(agent) => {
+            (None, Some(writer)) if !is_compared => {
                 format!("`{writer}` wrote after it")
             }
             (None, _) => return Ok(facts),
@@ -165,7 +174,7 @@ impl State {
             format!("its files changed after it: {}", files.join(", "))
         } else {
             let is_later = |(own, wrote): &(&AgentName, &u64)| **wrote > *seq && *own != next;
-            let (writer, _) = self.wrote.iter().find(is_later)?;
+            let (writer, _) = self.passes.writers.iter().find(is_later)?;
             format!("`{writer}` wrote after it")
         };
         Some(format!(

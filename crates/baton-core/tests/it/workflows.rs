@@ -491,8 +491,8 @@ fn a_pass_that_an_agent_needs_ends_when_what_was_judged_changes() {
     needs_pass.insert(agent("DEV"), vec![agent("REVIEW")]);
     needs_pass.insert(agent("REVIEW"), vec![agent("TEST")]);
     let mut run = Run::new(&pack, &config);
-    for name in ["TEST", "REVIEW", "DEV", "DEV", "TEST"] {
-        run.decides(name, "");
+    for (number, name) in ["TEST", "REVIEW", "DEV", "DEV", "TEST"].into_iter().enumerate() {
+        run.decides(name, &format!("set M1-T1 evidence: {number}"));
         assert_eq!(run.due(), name, "what an agent wrote itself does not keep it from running");
         run.reports("PASS", "none");
     }
