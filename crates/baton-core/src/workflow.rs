@@ -335,9 +335,6 @@ pub struct Current {
     pub subloop: Option<Sub>,
     pub subloop_end: Option<SubloopEnd>,
     pub gates: Vec<GateOutcome>,
-    /// Gates that ended in this iteration, also those that began again under other rules.
-    #[serde(default)]
-    pub gates_run: u32,
     /// What the samples said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<String>,
@@ -817,7 +814,6 @@ impl State {
                     output: output.clone(),
                 };
                 self.totals.milliseconds += milliseconds;
-                self.current.gates_run += 1;
                 if index == *ended { self.gate_ended(of, index, outcome, rules) } else { None }
             }
             _ => None,

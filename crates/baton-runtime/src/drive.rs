@@ -18,7 +18,9 @@ use baton_core::event::{
     AdoptedRules, Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded,
     StageId, StageResult, StageStarted, Stop, VERSION,
 };
-use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, RunId, Timestamp, Tokens};
+use baton_core::id::{
+    AgentName, Attempt, FINISH_CHECK, Iteration, MAIN, RunId, Timestamp, Tokens,
+};
 use baton_core::machine::{Machine, StageLimits};
 use baton_core::prompt::{
     Correction, FinishFacts, GateResult, Prompt, ReadFile, RunFacts, StageChange,
@@ -204,6 +206,8 @@ pub struct Drive<'a> {
     is_skipped_said: bool,
     /// Of the processes that this blackboard's stages start.
     mark: String,
+    /// The iteration of the last gate whose output was kept, and their number in it.
+    kept_outputs: (Iteration, u32),
 }
 
 /// An edit within this time of the last sign of life may still be the stage's.
@@ -410,6 +414,7 @@ impl<'a> Drive<'a> {
             edits: None,
             is_skipped_said: false,
             mark,
+            kept_outputs: (Iteration(0), 0),
         }
     }
 
@@ -443,6 +448,7 @@ impl<'a> Drive<'a> {
         let gatherer = gatherer(board)?;
         let mut drive = Drive::assembled(around, before, opened.journal, gatherer, lock);
         drive.snapshot = snapshot.flatten();
+        drive.kept_outputs = (state.iteration, gates::kept_in(&opened.records, state.iteration));
         drive.last_beat = last_beat;
         let left = crate::sandbox::end_left_behind(&drive.mark);
         if left > 0 {
@@ -1037,15 +1043,21 @@ impl<'a> Drive<'a> {
         self.commit(Event::GateEnded { index, command, passed, output, milliseconds, log })
     }
 
-    /// Keeps the whole output of a gate; its file, from the project's folder.
-    fn keep_output(&self, whole: &str) -> Result<Option<String>, Error> {
-        let (iteration, number) = (self.state.iteration, self.state.current.gates_run + 1);
+    /// Keeps the whole output of a gate, under a name that no other gate of the journal has; the
+    /// file, from the project's folder.
+    fn keep_output(&mut self, whole: &str) -> Result<Option<String>, Error> {
+        let iteration = self.state.iteration;
+        let number = match self.kept_outputs {
+            (last, count) if last == iteration => count + 1,
+            _ => 1,
+        };
+        let name = format!("{}/{iteration}_{number}.log", gates::LOGS);
         let board = &self.around.board.root;
-        let path = board.join(gates::LOGS).join(format!("{iteration}_{number}.log"));
-        self.around.disk.write_here(&path, whole.as_bytes())?;
+        self.around.disk.write_here(&board.join(&name), whole.as_bytes())?;
+        self.kept_outputs = (iteration, number);
         let root = std::fs::canonicalize(board).unwrap_or_else(|_| board.clone());
         let folder = root.file_name().and_then(|name| name.to_str());
-        Ok(folder.map(|folder| format!("{folder}/{}/{iteration}_{number}.log", gates::LOGS)))
+        Ok(folder.map(|folder| format!("{folder}/{name}")))
     }
 
     fn work_order(&mut self, job: &Job) -> Result<(), Error> {

@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use baton_core::event::{Event, Record};
 use baton_core::gate::{self, Detected, Ending, Judged, Project};
+use baton_core::id::Iteration;
 use baton_core::policy::Gate;
 
 use crate::board::{self, Board, POLICY_FILE};
@@ -21,6 +23,16 @@ const KEPT: usize = 16 << 20;
 /// Last lines, and bytes of them, that go to the journal, to reports and to the screen.
 const LINES: usize = 60;
 const BYTES: usize = 16 << 10;
+
+/// The number of outputs that a journal names for this iteration.
+pub(crate) fn kept_in(records: &[Record], iteration: Iteration) -> u32 {
+    let start = format!("/{iteration}_");
+    let is_kept = |record: &&Record| match &record.event {
+        Event::GateEnded { log: Some(log), .. } => log.contains(&start),
+        _ => false,
+    };
+    u32::try_from(records.iter().filter(is_kept).count()).unwrap_or(u32::MAX)
+}
 
 /// The surroundings of a gate.
 #[derive(Debug, Clone, Copy)]
