@@ -18,9 +18,7 @@ use baton_core::event::{
     AdoptedRules, Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded,
     StageId, StageResult, StageStarted, Stop, VERSION,
 };
-use baton_core::id::{
-    AgentName, Attempt, FINISH_CHECK, Iteration, MAIN, RunId, Timestamp, Tokens,
-};
+use baton_core::id::{AgentName, Attempt, FINISH_CHECK, Iteration, MAIN, RunId, Timestamp, Tokens};
 use baton_core::machine::{Machine, StageLimits};
 use baton_core::prompt::{
     Correction, FinishFacts, GateResult, Prompt, ReadFile, RunFacts, StageChange,
