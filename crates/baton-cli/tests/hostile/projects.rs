@@ -269,7 +269,7 @@ fn a_projects_file_sets_neither_keys_nor_addresses_nor_trust() {
         let told = place.expect(&["run", "Make it safe"], 2);
         assert!(
             told.contains("may not be set by a project")
-                || told.contains("nobody has agreed to")
+                || told.contains("you have not agreed to")
                 || told.contains("is not known"),
             "{setting}: {told}"
         );
@@ -299,7 +299,7 @@ fn a_gate_of_the_project_is_asked_about() {
     policy["gates"] = serde_json::json!([{ "on": "FINISH", "run": trap(&place) }]);
     place.write(file, policy.to_string());
     let told = place.expect(&["run", "Make it safe"], 2);
-    assert!(told.contains("nobody has agreed to"), "{told}");
+    assert!(told.contains("you have not agreed to"), "{told}");
     assert!(place.model.requests().is_empty() && is_sprung(&place).is_none());
 }
 
