@@ -53,7 +53,10 @@ impl Progress {
                 if matches!(record.event, Event::Resumed { .. }) {
                     self.teller.resume(state);
                 }
-                if let Some(line) = self.teller.line(record) {
+                let line = self.teller.line(record);
+                // How the run ended is what the command prints.
+                let is_end = matches!(record.event, Event::Finished { .. } | Event::Stopped { .. });
+                if let Some(line) = line.filter(|_| !is_end) {
                     say(&line);
                 }
                 self.opening.drain(..).for_each(|line| say(&line));

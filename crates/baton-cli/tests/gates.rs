@@ -226,6 +226,13 @@ fn python_is_run_by_the_projects_own_environment_and_no_tests_is_no_pass() {
     assert_eq!(*proposal, "python3 -m unittest discover -s tests", "{made}");
     let printed = said(&place, "py", &["gate", "add", proposal.as_str().unwrap()], 0);
     assert!(printed.contains("no test was run"), "{printed}");
+    // The interpreter on the PATH has pytest: its package, or its program beside it.
+    let library = place.path("lib/python3.11/site-packages/pytest");
+    fs::create_dir_all(&library).unwrap();
+    fs::write(library.join("__init__.py"), "").unwrap();
+    let listed = place.command(&["gate", "list"]).current_dir(&folder).env("PATH", &bin).output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    assert!(listed.contains("baton gate add \"python3 -m pytest -q\""), "{listed}");
 }
 
 #[test]

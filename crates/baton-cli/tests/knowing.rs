@@ -114,7 +114,7 @@ fn a_second_task_begins_with_its_own_plan_and_without_earlier_reports() {
     run(&place, TASK, 0);
     let first = place.read("project/.baton/memory/dev_plan.md");
     assert!(first.contains("M1-T1"));
-    // Nobody works on the second task: what was done for the first one does not finish it.
+    // No one works on the second task: the work on the first one does not finish it.
     place.play("4-MAIN", &decision("FINISH", "null"));
     place.play("4-FINISH_REVIEW", &report(4, "PASS", "none"));
     place.play("4-FINISH_CHECK", &decision("FINISH", "null"));
@@ -124,11 +124,10 @@ fn a_second_task_begins_with_its_own_plan_and_without_earlier_reports() {
     assert!(!place.read("project/.baton/memory/dev_plan.md").contains("### M1-T1: add()"));
     let main = prompt(&place, "4-MAIN");
     assert!(main.contains("Another task") && !main.contains("# Report of TEST"), "{main}");
-    assert!(
-        place.history().contains("FINISH does not stand")
-            || place.history().contains("finish: FINISH")
-    );
-    assert!(!place.expect(&["status", "--json"], 0).contains("\"finished\""));
+    let history = place.history();
+    for open in ["the plan has no task", "there is no report of `TEST` in this run"] {
+        assert!(history.contains(open), "{open}: {history}");
+    }
 }
 
 #[test]

@@ -103,7 +103,7 @@ struct Written {
     task: Option<String>,
     #[serde(default)]
     question: Option<Question>,
-    /// Always null here: a request to read is no decision.
+    /// Always null here: a request for files is not a decision.
     #[serde(default, rename = "reads")]
     _reads: Option<Vec<String>>,
 }
@@ -252,7 +252,7 @@ pub fn reads(source: &str) -> Option<Result<Vec<String>, Vec<Problem>>> {
     Some(if problems.is_empty() { Ok(paths) } else { Err(problems) })
 }
 
-/// Whether a path is one of the blackboard that MAIN may read: relative, plain, in its folders.
+/// True if MAIN may read this path of the blackboard: relative, plain, in one of its folders.
 fn is_readable(path: &str) -> bool {
     let mut parts = path.split('/');
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
@@ -332,8 +332,8 @@ pub fn render(decision: &Decision) -> String {
 }
 
 /// The JSON Schema of a decision or of a request to read, for providers that can constrain their
-/// output. One object with every key, since not every provider takes a choice between two objects:
-/// what does not apply is null.
+/// output. It is one object with every key, since not every provider takes a choice between two
+/// objects; keys that do not apply are null.
 pub fn schema(agents: &[AgentName]) -> serde_json::Value {
     let mut next: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
     next.extend([USER, FINISH]);

@@ -241,7 +241,7 @@ pub struct RunStarted {
     /// The executors and models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Box<RunSetup>>,
-    /// What the machine offers; unknown in runs of version 0.1.
+    /// The machine when the run began; unknown in runs of version 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Box<Machine>>,
     /// The plan of an earlier task, put aside when this one began.
@@ -255,7 +255,7 @@ pub struct RunStarted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchivedPlan {
-    /// Where it is now, from the blackboard's root.
+    /// Its new path, from the blackboard's root.
     pub path: String,
     /// The hash of its text: a plan with another one is not put aside.
     pub hash: String,

@@ -1,5 +1,5 @@
-//! What the machine offers a run. It is looked at once, when the run begins, and every agent is told:
-//! no stage has to find out again which tools are there.
+//! The tools and limits of the machine that a run works on. They are looked at once, when the run
+//! begins, and shown to every agent: no stage has to find out again which tools are installed.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Machine {
     pub missing: Vec<String>,
     /// Ways to measure the coverage of tests that were found.
     pub coverage: Vec<String>,
-    /// What was looked for to measure it.
+    /// The names of the tools that were looked for.
     pub coverage_tools: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<Git>,
@@ -43,15 +43,15 @@ pub struct Git {
     pub uncommitted: usize,
 }
 
-/// What a stage may do, besides what the machine has.
+/// The limits of a stage.
 #[derive(Debug, Clone, Copy)]
 pub struct StageLimits {
     pub stage_seconds: u64,
-    /// Of a command, unless the agent asks for another limit, and at most.
+    /// Time limits of a command: the default and the maximum.
     pub command_seconds: Option<(u64, u64)>,
     pub writes: bool,
     pub network: bool,
-    /// Whether the policy asks for the coverage of tests.
+    /// True if the policy asks for the coverage of tests.
     pub asks_coverage: bool,
 }
 
@@ -96,7 +96,7 @@ impl Machine {
         }
     }
 
-    /// How a reader sees what the run changed.
+    /// A hint how to see the changes of the run.
     pub fn comparison(&self) -> Option<String> {
         let git = self.git.as_ref()?;
         let head = git.head.as_deref()?;

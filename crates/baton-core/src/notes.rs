@@ -46,7 +46,7 @@ pub fn merged(
     Some(format!("{TITLE}{}\n", lines.join("\n")))
 }
 
-/// Whether a line of the file is this note, whoever wrote it.
+/// True if a line of the file is this note, whichever agent wrote it.
 fn is_same(line: &str, note: &str) -> bool {
     let body = text::list_item(line).map_or(line, |(_, body)| body);
     let body = match body.rfind(" (") {

@@ -72,7 +72,7 @@ pub struct Material<'a> {
     pub work_order: Option<Injected>,
     /// What another agent handed over, and what of its files is worth reading.
     pub handoff: Vec<Injected>,
-    /// What agents noted about the project, for those that come after them.
+    /// Notes of agents about the project, for the agents that follow.
     pub notes: Option<Injected>,
     /// The blackboard's folder as seen from the project: paths of prompts begin with it where the
     /// reader has tools.
@@ -83,7 +83,7 @@ pub struct Material<'a> {
     pub reports: Vec<Filed>,
 }
 
-/// What a run knows besides the files of its blackboard. Empty where there is no run.
+/// Facts of a run that are not in the files of its blackboard. Empty without a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunFacts {
     /// The first iteration of the run: reports of earlier ones are not shown.
@@ -94,7 +94,7 @@ pub struct RunFacts {
     pub project_files: Vec<String>,
     /// Files that each stage of the run changed.
     pub changed: Vec<StageChange>,
-    /// How the reader can see the changes.
+    /// A hint how to see the changes.
     pub compare: Option<String>,
     /// MAIN's order of this iteration and whom it was given to, for the agents of a sub-loop.
     pub main_order: Option<(AgentName, String)>,
@@ -133,7 +133,7 @@ pub struct StageChange {
 #[derive(Debug, Clone)]
 pub struct GateResult {
     pub command: String,
-    /// Whose pass it confirms, and when it ran.
+    /// The agent whose pass it confirms, and the iteration.
     pub of: String,
     pub passed: bool,
     /// The end of what it printed.

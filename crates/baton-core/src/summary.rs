@@ -76,7 +76,7 @@ pub struct Summary {
     pub timestamp: Option<Timestamp>,
     /// What is special to the agent, by the policy's names.
     pub fields: IndexMap<String, String>,
-    /// What the agent noticed besides its order.
+    /// Observations of the agent besides its order.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Facts about the project for the agents that come after it.

@@ -60,11 +60,11 @@ pub struct Ask {
     pub milestones: bool,
     /// Only what was there before this iteration.
     pub before: Option<Iteration>,
-    /// Whether the text of the task is part of it, or only its heading.
+    /// True if the text of the task is part of it; otherwise only its heading is.
     pub goal: bool,
 }
 
-/// The task of the current run and what the user answered in it, word for word.
+/// The task of the current run and the user's answers in it, word for word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunTask {
     pub text: String,
@@ -425,7 +425,7 @@ fn line_tokens(named: &[Iteration], counted: &[Iteration]) -> u64 {
 struct Parts {
     /// The goal of the run that goes on.
     goal: Option<usize>,
-    /// Whether its text is wanted.
+    /// True if its text is wanted.
     goal_text: bool,
     recent: Vec<usize>,
     /// All of them, the recent ones too.

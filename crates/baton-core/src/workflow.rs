@@ -124,7 +124,7 @@ pub struct State {
     /// The executors and models; unknown in journals of version 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Box<RunSetup>>,
-    /// What the machine offers; unknown in runs of version 0.1.
+    /// The machine when the run began; unknown in runs of version 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Box<Machine>>,
     /// The hash of the plan as the last decision left it.
@@ -144,7 +144,7 @@ pub struct State {
 /// The last run of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateRun {
-    /// What it confirms: an agent's pass, or FINISH.
+    /// The agent whose pass it confirms, or FINISH.
     pub of: String,
     pub command: String,
     pub passed: bool,

@@ -155,7 +155,7 @@ pub struct Around<'a> {
     pub watch: Box<dyn FnMut(Notice<'_>) + Send + 'a>,
     /// Runs samples, where the pack asks for it.
     pub evaluator: Option<&'a mut dyn Evaluator>,
-    /// What the machine offers, where somebody looked: a new run is told.
+    /// The machine, if it was looked at: it is recorded when a new run begins.
     pub machine: Option<Machine>,
     /// Of the model that gets a stage's prompt.
     pub context_window: &'a dyn Fn(&AgentName) -> Option<baton_core::id::Tokens>,
@@ -864,7 +864,7 @@ impl<'a> Drive<'a> {
         self.gatherer.prompt_for(self.around.board, &wanted)
     }
 
-    /// What the run knows that is in no file of the blackboard.
+    /// Facts of the run that are in no file of the blackboard.
     fn run_facts(&self, stage: &StageId, who: &For) -> Result<RunFacts, gather::Error> {
         let board = self.around.board;
         let is_main = matches!(who, For::Main);

@@ -2,7 +2,7 @@
 //! changing the list in a blackboard's policy.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use baton_core::event::{Event, Record};
@@ -13,7 +13,7 @@ use baton_core::policy::Gate;
 use crate::board::{self, Board, POLICY_FILE};
 use crate::executor::{USUAL, open};
 use crate::load::{self, Environment};
-use crate::sandbox::{self, Confine, How, Interrupt, Program};
+use crate::sandbox::{self, How, Interrupt, Program};
 use crate::store;
 
 /// The folder of a blackboard that keeps what gates printed.
@@ -132,17 +132,14 @@ impl Files<'_> {
         names
     }
 
-    /// True if a virtual environment has a module, told by its files.
-    fn is_in_environment(folder: &Path, module: &str) -> bool {
-        let versions = std::fs::read_dir(folder.join("lib")).into_iter().flatten().flatten();
-        let mut versions = versions.take(NAMES).map(|entry| entry.path().join("site-packages"));
-        versions.any(|packages| packages.join(module).join("__init__.py").is_file())
-    }
-
-    /// The virtual environment that an interpreter belongs to.
-    fn environment_of(interpreter: &Path) -> Option<PathBuf> {
-        let folder = interpreter.parent()?.parent()?;
-        folder.join("pyvenv.cfg").is_file().then(|| folder.to_owned())
+    /// True if an installation below this folder has a module.
+    fn is_installed(prefix: &Path, module: &str) -> bool {
+        let versions = std::fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten();
+        let mut versions = versions.take(NAMES).map(|entry| entry.path());
+        versions.any(|lib| {
+            let folders = ["site-packages", "dist-packages"].map(|name| lib.join(name));
+            folders.iter().any(|folder| folder.join(module).join("__init__.py").is_file())
+        })
     }
 }
 
@@ -173,32 +170,19 @@ impl Project for Files<'_> {
             false => self.environment.program(interpreter),
         };
         let Some(path) = path else { return false };
-        if let Some(folder) = Files::environment_of(&path) {
-            return Files::is_in_environment(&folder, module);
+        // Told by files alone: no interpreter is started for a look.
+        let prefix = |path: &Path| path.parent().and_then(Path::parent).map(Path::to_owned);
+        let own = prefix(&path);
+        if own.as_ref().is_some_and(|own| own.join("pyvenv.cfg").is_file()) {
+            return own.is_some_and(|own| Files::is_installed(&own, module));
         }
-        // Files of the project are not executed, also if the PATH names them.
-        let root = std::fs::canonicalize(self.root).unwrap_or_else(|_| self.root.to_owned());
-        let is_own = |path: &Path| path.is_relative() || path.starts_with(&root);
-        let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-        if is_own(&path) || is_own(&real) || path.starts_with(self.root) {
-            return false;
-        }
-        let ask = format!(
-            "import importlib.util, sys; sys.exit(importlib.util.find_spec({module:?}) is None)"
-        );
-        let program = Program {
-            argv: vec![path.into_os_string(), "-c".into(), ask.into()],
-            folder: PathBuf::from("/"),
-            environment: usual(self.environment),
-            input: Vec::new(),
-            limit: Duration::from_secs(10),
-            mark: "detect".to_owned(),
-            most: 4_096,
-            copy: None,
-            confine: Confine::Open { protected: vec![root] },
-        };
-        let ran = sandbox::run(&program, &Interrupt::default());
-        ran.is_ok_and(|ran| ran.how == How::Exit(0))
+        let real = std::fs::canonicalize(&path).ok().and_then(|real| prefix(&real));
+        let users = self.environment.path("HOME").map(|home| home.join(".local"));
+        let all = [own, real, users].into_iter().flatten();
+        // A module with a program of its name puts it beside the interpreter.
+        let program = path.parent().map(|folder| folder.join(module));
+        program.is_some_and(|program| program.is_file())
+            || all.into_iter().any(|prefix| Files::is_installed(&prefix, module))
     }
 }
 

@@ -12,9 +12,9 @@ use crate::load::Environment;
 use crate::sandbox::{self, Closed, Confine, Interrupt, Program};
 use crate::{git, load};
 
-/// What projects of one kind are worked on with.
+/// The tools for projects of one kind.
 struct Ecosystem {
-    /// Any of these in the project's folder: it is one. `*.py` is any name with this ending.
+    /// Files that mark such a project. `*.py` is any name with this ending.
     marks: &'static [&'static str],
     tools: &'static [&'static str],
     /// Python packages.
@@ -22,7 +22,7 @@ struct Ecosystem {
     coverage: &'static [Coverage],
 }
 
-/// A way to measure coverage: what must be there, and how it is called.
+/// A way to measure coverage: its requirement and its command.
 struct Coverage {
     name: &'static str,
     needs: Needs,
@@ -135,10 +135,10 @@ const ECOSYSTEMS: [Ecosystem; 7] = [
     },
 ];
 
-/// Tools that every project is worked on with.
+/// Tools for every project.
 const ALWAYS: [&str; 1] = ["git"];
 
-/// Of all tools together.
+/// Time limit for all tools together.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The machine, as far as this project is concerned.
@@ -173,7 +173,7 @@ pub fn look(project: &Path, board: &Path, environment: &Environment, confined: b
             None => machine.missing.push((*name).to_owned()),
         }
     }
-    // `python3` only counts where there is no `python`; nobody misses other builders.
+    // `python3` only counts without `python`; other builders are not missed.
     let has = |name: &str| machine.tools.iter().any(|tool| tool.name == name);
     let is_needless = |name: &str| match name {
         "python" => has("python3"),

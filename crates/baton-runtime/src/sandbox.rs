@@ -47,7 +47,7 @@ const MARK: &str = "BATON_PROCESS";
 /// How often a person's wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A folder for what commands leave behind. Its name is visible: tests of file patterns see it.
+/// A temporary folder for commands. Its name does not begin with a dot: tests of file patterns see it.
 pub fn temporary() -> std::io::Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix("baton-").tempdir()
 }

@@ -289,7 +289,7 @@ pub(super) fn command(run: &str) -> String {
 pub(super) fn proposals(found: &Detected, set: &[Gate]) -> Vec<String> {
     // `cargo test --offline` is a `cargo test`.
     let is_new = |run: &str| {
-        let start: Vec<&str> = run.split(' ').take(2).collect();
+        let start: Vec<&str> = run.split(' ').take(3).collect();
         !set.iter().any(|gate| gate.run.contains(&start.join(" ")))
     };
     let new = found.proposals.iter().filter(|own| is_new(&own.command));

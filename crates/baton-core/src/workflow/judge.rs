@@ -249,7 +249,7 @@ pub fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool
 }
 
 /// The percentage of coverage that the tester must report. `None`: the policy asks for none, or the
-/// run found no tool to measure it with when it began, and said so.
+/// run found no tool to measure it when it began, and reported that.
 pub fn least_coverage(state: &State, rules: &Rules<'_>) -> Option<u32> {
     let least = rules.pack.policy.tdd_rules.as_ref()?.min_coverage;
     let can_be_measured = state.machine.as_ref().is_none_or(|own| !own.coverage.is_empty());

@@ -546,7 +546,7 @@ fn findings_that_are_open_are_shown_whole_to_whoever_works_next() {
     board.run.settled = vec![agent("REVIEW")];
     let later = build(Stage::Agent(&agent("TEST")), &board, &mut log()).unwrap();
     assert!(!later.text().contains("Open findings"), "{}", later.text());
-    // A pass of an earlier run is nobody's report any more.
+    // Reports of an earlier run are not shown.
     board.run.first_iteration = Some(Iteration(8));
     let fresh = build(Stage::Agent(&agent("TEST")), &board, &mut log()).unwrap();
     assert!(levels(&fresh).is_empty(), "{}", fresh.text());

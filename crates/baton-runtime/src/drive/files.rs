@@ -117,7 +117,7 @@ pub(super) fn plan(board: &Board) -> Result<String, load::Error> {
     }
 }
 
-/// The plan that an earlier run left, if nobody changed it since: a new task begins without it.
+/// The plan that an earlier run left, unless it was changed since: a new task begins without it.
 pub(super) fn plan_of_an_earlier_task(
     board: &Board,
     runs: &[String],
@@ -257,8 +257,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Puts the plan of an earlier task aside. Where it is not that plan any more, this is done
-    /// already, or the user wrote another one since.
+    /// Puts the plan of an earlier task aside. If the plan is a different one now, this is done
+    /// already, or the user has written another one.
     fn archive_plan(&mut self, plan: &ArchivedPlan) -> Result<(), Error> {
         let text = self.plan()?;
         if plan_hash(&text) != plan.hash {
@@ -268,7 +268,7 @@ impl Drive<'_> {
         self.write(PLAN_FILE, plan.new.as_bytes())
     }
 
-    /// Keeps what a report notes about the project for the agents that follow.
+    /// Keeps the project notes of a report for the agents that follow.
     fn note(&mut self, agent: &AgentName, report: &str) -> Result<(), Error> {
         let policy = &self.around.board.pack.policy;
         let summary = Summary::of(report.as_bytes(), agent, policy, None);

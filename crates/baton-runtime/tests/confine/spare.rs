@@ -177,7 +177,7 @@ fn other_programs() {
     let pids = launchers(std::process::id());
     assert!(!pids.is_empty());
     for line in &pids {
-        // With one of them its children end: not all need be there any more.
+        // With one of them its children end: some may be gone already.
         let pid = line.split(' ').next().unwrap();
         Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status().unwrap();
     }
