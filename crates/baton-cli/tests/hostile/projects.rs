@@ -215,7 +215,8 @@ fn opening_a_hostile_project_runs_nothing_and_calls_nobody() {
                 && !Path::new(program).starts_with(&project);
             assert!(is_ours || is_known, "{name} ran {program}");
         }
-        for call in &called {
+        // The C library of a tool that a run asks looks for the name service.
+        for call in called.iter().filter(|call| !call.contains("/nscd/socket")) {
             assert!(call.contains(&model), "{name} called {call}");
         }
         println!("{name}: ran {run:?}, called {}", called.len());

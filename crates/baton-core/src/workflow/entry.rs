@@ -12,6 +12,9 @@ use crate::text;
 
 /// What a field of an entry may hold; the whole stands in the journal and the archive.
 const FIELD: usize = 2_000;
+/// Blockers are quoted word for word: this only keeps a whole file out of the history.
+const BLOCKERS_FIELD: usize = 40_000;
+const BLOCKERS: &str = "blockers";
 
 /// The block with which a run begins.
 pub fn goal_entry(task: &str, time: Timestamp) -> String {
@@ -58,6 +61,38 @@ impl State {
             .filter(|summary| !summary.is_empty())
             .collect();
         lines.push(("dev_plan", if plan.is_empty() { "none".to_owned() } else { plan.join("; ") }));
+        lines.extend(self.outcome_lines());
+        lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
+        lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
+        lines.extend(self.finish_line(rules));
+        let overridden = self.overridden.iter().filter(|_| self.current.check.is_some());
+        lines.extend(overridden.map(|line| ("override", line.clone())));
+        let decisions = decision.into_iter().chain(self.check_decision(rules));
+        lines.extend(decisions.filter_map(|decision| decision.note).map(|note| ("note", note)));
+        lines.extend(self.current.notes.iter().map(|note| ("note", note.clone())));
+        let most = |key: &str| if key == BLOCKERS { BLOCKERS_FIELD } else { FIELD };
+        let fields =
+            lines.iter().map(|(key, value)| Entry::field(key, text::cut(value, most(key))));
+        let title =
+            history::milestone_title(&self.milestones(rules), &rules.pack.policy.milestones.texts);
+        let milestone = title.is_some();
+        let title = title.unwrap_or_else(|| self.outcome_title(decided_word));
+        let heading = Heading { milestone, title: title.into() };
+        let mut out = history::render(&Block::Iteration {
+            iteration: self.iteration,
+            heading,
+            lines: fields.collect(),
+        });
+        if let Some(answer) = &self.current.answer {
+            let block = answer_block(answer, &asked_because, self.iteration, now);
+            out.push_str(&history::render(&block));
+        }
+        out
+    }
+
+    /// Verdicts, blockers, sub-loop and gates of the iteration.
+    fn outcome_lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
         for facts in &self.current.reports {
             let verdict = facts.verdict.as_deref().unwrap_or("reported");
             let overturned = facts
@@ -75,7 +110,7 @@ impl State {
             .map(String::as_str)
             .collect();
         lines.push((
-            "blockers",
+            BLOCKERS,
             if blockers.is_empty() { "none".to_owned() } else { blockers.join("; ") },
         ));
         if let Some(end) = &self.current.subloop_end {
@@ -95,30 +130,7 @@ impl State {
             };
             lines.push(("gate", format!("{how}: {}", gate.command)));
         }
-        lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
-        lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
-        lines.extend(self.finish_line(rules));
-        let overridden = self.overridden.iter().filter(|_| self.current.check.is_some());
-        lines.extend(overridden.map(|line| ("override", line.clone())));
-        let decisions = decision.into_iter().chain(self.check_decision(rules));
-        lines.extend(decisions.filter_map(|decision| decision.note).map(|note| ("note", note)));
-        lines.extend(self.current.notes.iter().map(|note| ("note", note.clone())));
-        let fields = lines.iter().map(|(key, value)| Entry::field(key, text::cut(value, FIELD)));
-        let title =
-            history::milestone_title(&self.milestones(rules), &rules.pack.policy.milestones.texts);
-        let milestone = title.is_some();
-        let title = title.unwrap_or_else(|| self.outcome_title(decided_word));
-        let heading = Heading { milestone, title: title.into() };
-        let mut out = history::render(&Block::Iteration {
-            iteration: self.iteration,
-            heading,
-            lines: fields.collect(),
-        });
-        if let Some(answer) = &self.current.answer {
-            let block = answer_block(answer, &asked_because, self.iteration, now);
-            out.push_str(&history::render(&block));
-        }
-        out
+        lines
     }
 
     /// The title of an iteration that is not a milestone: who worked last, and the outcome.

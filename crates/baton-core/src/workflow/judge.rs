@@ -322,8 +322,8 @@ pub fn judge_report(
 /// What code keeps of a report that follows the rules.
 pub fn facts_of(report: &Report, source: &str, policy: &Policy, plan: &str) -> ReportFacts {
     let tagged = report.blockers.iter().map(|blocker| match blocker.class.as_str() {
-        UNKNOWN_CLASS => text::cut(&blocker.text, 500).into_owned(),
-        class => format!("[{class}] {}", text::cut(&blocker.text, 500)),
+        UNKNOWN_CLASS => text::cut(&blocker.text, 4_000).into_owned(),
+        class => format!("[{class}] {}", text::cut(&blocker.text, 4_000)),
     });
     let tasks = Plan::read(plan, &policy.plan).map(|plan| plan.tasks).unwrap_or_default();
     let tasks = tasks.into_iter().map(|task| task.id).filter(|id| names(source, id));
