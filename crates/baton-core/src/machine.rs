@@ -56,7 +56,13 @@ pub struct StageLimits {
 }
 
 impl Machine {
-    /// A fact per line, for prompts.
+    /// The facts by which MAIN decides, which has no tools: coverage and gates.
+    pub fn facts_for_main(&self, gates: &[Gate], asks_coverage: bool) -> Vec<String> {
+        let coverage = asks_coverage.then(|| self.coverage_fact());
+        coverage.into_iter().chain([gates_fact(gates)]).collect()
+    }
+
+    /// A fact per line, for the prompts of agents.
     pub fn facts(&self, gates: &[Gate], limits: &StageLimits) -> Vec<String> {
         let mut facts = Vec::new();
         facts.extend((!self.system.is_empty()).then(|| format!("system: {}", self.system)));
@@ -76,16 +82,7 @@ impl Machine {
         }
         facts.extend(limits.asks_coverage.then(|| self.coverage_fact()));
         facts.extend(limit_facts(limits));
-        let gates: Vec<String> =
-            gates.iter().map(|gate| format!("after {}: `{}`", gate.on, gate.run)).collect();
-        facts.push(match gates.is_empty() {
-            true => {
-                "gates: none are set; Baton runs no command of its own to confirm a pass".to_owned()
-            }
-            false => {
-                format!("gates, which Baton itself runs to confirm a pass: {}", gates.join("; "))
-            }
-        });
+        facts.push(gates_fact(gates));
         facts
     }
 
@@ -111,6 +108,17 @@ impl Machine {
         Some(format!(
             "see the changes with `git diff {head} -- FILE`, file by file where they are long; new files are not in it, read them{before}"
         ))
+    }
+}
+
+fn gates_fact(gates: &[Gate]) -> String {
+    let all: Vec<String> =
+        gates.iter().map(|gate| format!("after {}: `{}`", gate.on, gate.run)).collect();
+    match all.is_empty() {
+        true => {
+            "gates: none are set; Baton runs no command of its own to confirm a pass".to_owned()
+        }
+        false => format!("gates, which Baton itself runs to confirm a pass: {}", all.join("; ")),
     }
 }
 

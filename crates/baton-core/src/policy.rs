@@ -328,7 +328,7 @@ pub struct Orders {
 impl Default for Orders {
     fn default() -> Orders {
         let fixer = "Resolve the failure that the report above shows, and nothing else. Your report is of iteration {iteration}.";
-        let tester = "The report above says what was repaired. Check the failure of your own last report again, and everything that the repair may have touched. Your report is of iteration {iteration}.";
+        let tester = "The report above answers your last one: it says what was repaired, or what it disputes. Check the failure of your own last report again, and everything that the repair may have touched; judge a disputed test by the task and the acceptance. Your report is of iteration {iteration}.";
         let finish_check = "This is FINISH_CHECK of iteration {iteration}. Decide now, with the whole reports above: FINISH again, or who works next. Output exactly one JSON object.";
         let finish_review = "Judge the whole work against the task and the user's answers. Your report is of iteration {iteration}.";
         let correction = "Your last answer broke the protocol and was refused. This is the exact error. Answer again, whole and corrected, and change nothing else.";

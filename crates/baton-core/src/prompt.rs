@@ -344,6 +344,7 @@ impl<'a> Draft<'a> {
         self.global_context();
         self.answers();
         self.plan();
+        self.machine();
         self.project_files();
         let changed = Section::changed_files(&self.material.run.changed, None);
         self.sections.extend(changed);

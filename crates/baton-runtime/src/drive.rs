@@ -882,7 +882,11 @@ impl<'a> Drive<'a> {
                 .is_some_and(|own| own.min_coverage > 0),
         };
         let machine = self.state.machine.as_deref();
-        let facts = machine.map(|machine| machine.facts(&board.pack.policy.gates, &limits));
+        let gates = &board.pack.policy.gates;
+        let facts = machine.map(|machine| match who {
+            For::Main | For::FinishCheck => machine.facts_for_main(gates, limits.asks_coverage),
+            For::Agent(_) | For::Subloop(_) => machine.facts(gates, &limits),
+        });
         let mut facts = facts.unwrap_or_default();
         facts.extend(self.state.gate_results.iter().map(|run| {
             let how = if run.passed { "passed" } else { "failed" };
