@@ -102,9 +102,12 @@ fn two_rounds_of_related_reports() {
         let reports = prompt.sections.into_iter().filter(|section| section.level.is_some());
         reports.filter_map(|section| section.source).collect::<Vec<_>>()
     };
-    assert_eq!(sources(0), Vec::<String>::new());
-    assert_eq!(sources(1), ["reports/report_test.md"]);
-    assert_eq!(sources(2), ["reports/archive/6_test_a1.md", "reports/report_test.md"]);
+    // Its own last report comes first, and what did not pass comes last, however many rounds.
+    let (own, open) =
+        ("reports/report_dev.md", ["reports/report_test.md", "reports/report_review.md"]);
+    assert_eq!(sources(0), [own, open[0], open[1]]);
+    assert_eq!(sources(1), [own, open[0], open[1]]);
+    assert_eq!(sources(2), [own, "reports/archive/6_test_a1.md", open[0], open[1]]);
 }
 
 fn sources(board: &Board, wanted: &For, iteration: Option<u32>) -> Vec<String> {
@@ -169,7 +172,12 @@ fn a_refused_report_of_the_archive_is_not_shown() {
     let dev = For::Agent(baton_core::id::AgentName::new("DEV").unwrap());
     assert_eq!(
         sources(&board, &dev, None),
-        ["reports/archive/6_test_a1.md", "reports/report_test.md"]
+        [
+            "reports/report_dev.md",
+            "reports/archive/6_test_a1.md",
+            "reports/report_test.md",
+            "reports/report_review.md"
+        ]
     );
 }
 
