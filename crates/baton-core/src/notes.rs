@@ -21,38 +21,50 @@ pub fn merged(
     agent: &AgentName,
     iteration: Iteration,
 ) -> Option<String> {
-    let mut lines: Vec<String> = file
-        .lines()
-        .filter(|line| text::list_item(line).is_some())
-        .map(|line| line.trim_end().to_owned())
-        .collect();
-    let before = lines.len();
+    let file = if file.trim().is_empty() { TITLE } else { file };
+    // Every line that an agent did not write is the user's, and stays as it is.
+    let mut lines: Vec<String> = file.trim_end().lines().map(str::to_owned).collect();
+    let mut new: Vec<String> = Vec::new();
+    let mut room = MOST_TOKENS;
     for note in notes.iter().take(MOST_NOTES) {
         let note = text::shown(note.trim(), NOTE);
-        let is_known = lines.iter().any(|line| is_same(line, &note));
-        if !note.is_empty() && !is_known {
-            lines.push(format!("- {note} ({agent}, iteration {iteration})"));
+        let is_known = lines.iter().chain(&new).any(|line| is_same(line, &note));
+        let line = format!("- {note} ({agent}, iteration {iteration})");
+        let size = tokens::count(&line).0 + 1;
+        if !note.is_empty() && !is_known && size <= room {
+            room -= size;
+            new.push(line);
         }
     }
-    if lines.len() == before {
+    if new.is_empty() {
         return None;
     }
-    let mut sizes: Vec<u64> = lines.iter().map(|line| tokens::count(line).0 + 1).collect();
-    let mut total: u64 = sizes.iter().sum();
-    while total > MOST_TOKENS && lines.len() > 1 {
-        total -= sizes.remove(0);
-        lines.remove(0);
+    // An empty line after the title, where there is no note yet.
+    if lines.last().is_some_and(|last| text::heading(last).is_some()) {
+        lines.push(String::new());
     }
-    Some(format!("{TITLE}{}\n", lines.join("\n")))
+    lines.extend(new);
+    let mut total: u64 = lines.iter().map(|line| tokens::count(line).0 + 1).sum();
+    while total > MOST_TOKENS {
+        let Some(oldest) = lines.iter().position(|line| without_author(line).is_some()) else {
+            break;
+        };
+        total -= tokens::count(&lines.remove(oldest)).0 + 1;
+    }
+    Some(format!("{}\n", lines.join("\n")))
+}
+
+/// The text of a note that an agent wrote. `None`: another line.
+fn without_author(line: &str) -> Option<&str> {
+    let (_, body) = text::list_item(line)?;
+    let at = body.rfind(" (")?;
+    (body.ends_with(')') && body[at..].contains(", iteration ")).then(|| &body[..at])
 }
 
 /// True if a line of the file is this note, whichever agent wrote it.
 fn is_same(line: &str, note: &str) -> bool {
-    let body = text::list_item(line).map_or(line, |(_, body)| body);
-    let body = match body.rfind(" (") {
-        Some(at) if body.ends_with(')') && body[at..].contains(", iteration ") => &body[..at],
-        _ => body,
-    };
+    let whole = || text::list_item(line).map_or(line, |(_, body)| body);
+    let body = without_author(line).unwrap_or_else(whole);
     let plain = |text: &str| text.trim().trim_end_matches(['.', '。']).to_lowercase();
     plain(body) == plain(note)
 }

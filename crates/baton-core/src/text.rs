@@ -373,13 +373,20 @@ pub fn counted(count: usize, thing: &str) -> String {
 pub fn without_empty_parts(source: &str) -> String {
     let mut kept: Vec<Part<'_>> = Vec::new();
     let mut fence = Fence::default();
-    let mut in_comment = false;
+    let mut comment_end = 0;
     for line in lines(source) {
-        if !in_comment && fence.covers(line) {
+        if line.start < comment_end {
+            continue;
+        }
+        if fence.covers(line) {
             kept.push(Part::Text(line.text.into()));
             continue;
         }
-        let visible = outside_comments(line.text, &mut in_comment);
+        if let Some(length) = comment(&source[line.start..]) {
+            comment_end = line.start + length;
+            continue;
+        }
+        let visible: Cow<'_, str> = line.text.into();
         let level = visible.bytes().take_while(|byte| *byte == b'#').count();
         let is_heading = (1..=6).contains(&level) && heading(&visible).is_some();
         match (visible.trim().is_empty(), is_heading) {
@@ -429,26 +436,14 @@ impl Part<'_> {
     }
 }
 
-/// The part of a line that is in no comment.
-fn outside_comments<'a>(line: &'a str, in_comment: &mut bool) -> Cow<'a, str> {
-    if !*in_comment && !line.contains("<!--") {
-        return line.into();
-    }
-    let mut out = String::new();
-    let mut rest = line;
-    loop {
-        let mark = if *in_comment { "-->" } else { "<!--" };
-        let Some(at) = rest.find(mark) else { break };
-        if !*in_comment {
-            out.push_str(&rest[..at]);
-        }
-        rest = &rest[at + mark.len()..];
-        *in_comment = !*in_comment;
-    }
-    if !*in_comment {
-        out.push_str(rest);
-    }
-    out.trim_end().to_owned().into()
+/// The length of the comment that a text begins with. It has lines of its own: a mark inside a
+/// sentence, or one that is never closed, is text.
+fn comment(source: &str) -> Option<usize> {
+    let start = source.trim_start_matches([' ', '\t']);
+    let inside = start.strip_prefix("<!--")?;
+    let end = source.len() - inside.len() + inside.find("-->")? + "-->".len();
+    let rest = source[end..].lines().next().unwrap_or_default();
+    rest.trim().is_empty().then_some(end)
 }
 
 /// The text of a heading (`## What changed`), without its marks.

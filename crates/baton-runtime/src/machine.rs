@@ -234,7 +234,8 @@ fn asked(
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let program = Program {
         argv: [OsString::from("sh"), "-c".into(), script(tools, packages).into()].to_vec(),
-        folder: project.to_owned(),
+        // Not the project's folder: some tools follow files that they find where they are started.
+        folder: temporary.path().to_owned(),
         environment: environment.named(&names),
         input: Vec::new(),
         limit: LIMIT,

@@ -303,6 +303,9 @@ pub fn judge_report(
         Ok(report) => report,
         Err(problems) => return Event::ReportRefused { problem: explained(&problems) },
     };
+    if let Some(problem) = too_many_words(&report) {
+        return Event::ReportRefused { problem: explained(&[problem]) };
+    }
     let mut facts = facts_of(&report, source, policy, plan);
     let tester = policy.subloop.as_ref().map(|subloop| &subloop.tester);
     let passed = facts.outcome == Some(Outcome::Pass);
@@ -317,6 +320,15 @@ pub fn judge_report(
         facts.classes = vec![UNKNOWN_CLASS.to_owned()];
     }
     Event::ReportAccepted(Box::new(facts))
+}
+
+/// Blockers are never cut in a prompt: so long ones are refused while their agent can shorten them.
+fn too_many_words(report: &Report) -> Option<Problem> {
+    const MOST: usize = 8_000;
+    let count: usize = report.blockers.iter().map(|blocker| blocker.text.chars().count()).sum();
+    let message = format!("the blockers have {count} characters together");
+    let expected = format!("at most {MOST}; details belong into the report's text");
+    (count > MOST).then(|| Problem::new("report-blockers-long", message).expected(expected))
 }
 
 /// What code keeps of a report that follows the rules.

@@ -518,6 +518,9 @@ fn parts_of_a_template_that_were_not_filled_in_are_left_out() {
             assert!(named("plan").unwrap().text().contains("(no task yet)"), "{name} {language}");
         }
     }
+    // A mark that is never closed, or inside a sentence, hides nothing.
+    let odd = "## A\n- acceptance: keeps \"<!--\" in text\n\n<!-- never closed\n\n## B\n- x\n";
+    assert_eq!(text::without_empty_parts(odd), odd);
     let filled = "# Project\n\n## Constraints\n<!-- Languages. -->\n\n## Build and test\nmake test\n```sh\n# not a heading\n<!-- kept -->\n```\n";
     let shown = text::without_empty_parts(filled);
     assert_eq!(

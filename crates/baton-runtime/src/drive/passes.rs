@@ -44,7 +44,8 @@ impl Drive<'_> {
             let Some(at) = reference.at.as_ref().filter(|at| *at != now) else { continue };
             let files = self.voiding(at, now, Some(seq), &known)?;
             let own = match &reference.before {
-                Some(before) => self.changed(before, at)?,
+                // Without the older snapshot nothing more is known.
+                Some(before) => self.changed(before, at).unwrap_or_default(),
                 None => Vec::new(),
             };
             let own: Vec<String> =
@@ -162,7 +163,8 @@ impl Drive<'_> {
     fn is_noise(&self, name: &str, from: &Manifest, to: &Manifest) -> bool {
         let is_tagged = |folder: &str| {
             let tag = format!("{folder}/CACHEDIR.TAG");
-            from.files.contains_key(&tag) || to.files.contains_key(&tag)
+            // Only a mark that was there when the pass was given: anyone could make one later.
+            from.files.contains_key(&tag)
         };
         let has_grown = || match (from.files.get(name), to.files.get(name)) {
             // A new JSON file may be a part of the work; one that grows at its end is a stream.
