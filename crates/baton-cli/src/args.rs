@@ -994,3 +994,16 @@ pub(crate) enum SchemaName {
     /// One problem, as every `--json` prints it
     Problem,
 }
+
+/// Says how a command line with options is given to a command that takes one, where the usual tip
+/// (`-- -q`) would be wrong.
+pub(crate) fn explain(error: &mut clap::Error) {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let typed: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let is_gate = typed.len() > 2 && typed[0] == "gate" && typed[1] == "add";
+    if is_gate && error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::SuggestedArg);
+        let tip = "put the whole command in quotes: baton gate add \"pytest -q\"";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+}

@@ -20,7 +20,8 @@ fn main() -> ExitCode {
     baton_runtime::sandbox::launch_if_asked();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            args::explain(&mut error);
             // Help and version are no errors; everything else is usage, exit 2.
             let code = if error.use_stderr() { reply::USAGE } else { 0 };
             let _ = error.print();

@@ -118,9 +118,8 @@ impl From<board::Error> for Failure {
         let mut failure = Failure::new(code, error.to_string());
         failure.problems = error.problems().to_vec();
         if !failure.problems.is_empty() {
-            failure.message =
-                "the pack, the policy or the configuration is wrong; nothing was changed"
-                    .to_owned();
+            let count = text::counted(failure.problems.len(), "problem");
+            failure.message = format!("{count} found; nothing was changed");
         }
         failure
     }

@@ -148,7 +148,7 @@ fn init_says_what_it_made_and_never_overwrites() {
     exit 2
     error: the pack `tdd` has no language `fr`
         expected one of `en`, `zh`
-    error: the pack, the policy or the configuration is wrong; nothing was changed
+    error: 1 problem found; nothing was changed
     ");
     assert!(!other.path(".baton").exists(), "a refused init leaves nothing behind");
     assert_eq!(fs::read_dir(other.folder.path()).unwrap().count(), 0);

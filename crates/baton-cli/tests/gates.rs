@@ -65,6 +65,16 @@ fn gates(place: &Place) -> Value {
 }
 
 #[test]
+fn a_command_without_quotes_is_explained() {
+    let place = tdd();
+    for typed in [&["gate", "add", "pytest", "-q"][..], &["gate", "add", "make", "test"]] {
+        let said = place.expect(typed, 2);
+        assert!(said.contains("put the whole command in quotes"), "{said}");
+        assert!(!said.contains("use '--"), "{said}");
+    }
+}
+
+#[test]
 fn init_proposes_gates_and_adds_them_only_when_it_is_told_to() {
     let place = Place::with("tdd");
     a_crate(&place, "crate");

@@ -94,6 +94,36 @@ fn what_agents_note_about_the_project_is_kept_once_and_shown_to_the_next() {
 }
 
 #[test]
+fn an_agent_withdraws_a_wrong_note_but_not_a_line_of_the_user() {
+    let place = Place::with("tdd");
+    whole_run(&place, 1);
+    place.write("project/.baton/memory/notes.md", "# Project notes\n\n- my own line\n");
+    let wrong = "\n## Project notes\n- No longer true: tests: sh check.sh (TEST, iteration 1)\n\
+                 - no longer true: my own line\n- tests: make check\n";
+    place.play("2-REVIEW", &(report(2, "PASS", "none") + wrong));
+    run(&place, TASK, 0);
+    let notes = place.read("project/.baton/memory/notes.md");
+    let expected = "# Project notes\n\n- my own line\n- tests: make check (REVIEW, iteration 2)\n";
+    assert_eq!(notes, expected);
+    let review = prompt(&place, "2-REVIEW");
+    assert!(review.contains("add the note `no longer true: ITS TEXT` to yours"), "{review}");
+}
+
+#[test]
+fn reports_that_newer_ones_replaced_are_named_and_open() {
+    let place = Place::with("tdd");
+    whole_run(&place, 1);
+    run(&place, TASK, 0);
+    let earlier = "1_test_a1.md";
+    let review = prompt(&place, "2-REVIEW");
+    assert!(review.contains(&format!("- .baton/reports/archive/{earlier}\n")), "{review}");
+    assert!(prompt(&place, "2-MAIN").contains(&format!("- reports/archive/{earlier}\n")));
+    assert!(!review.contains("1_dev_subloop_1_a1.md"), "the newest one is in the prompt itself");
+    assert!(place.path("project/.baton/reports/archive").join(earlier).is_file());
+    assert!(!prompt(&place, "1-DEV").contains("# Earlier reports"));
+}
+
+#[test]
 fn paths_in_an_agents_prompt_open_from_the_project() {
     let place = Place::with("tdd");
     whole_run(&place, 1);
@@ -128,6 +158,35 @@ fn a_second_task_begins_with_its_own_plan_and_without_earlier_reports() {
     for open in ["the plan has no task", "there is no report of `TEST` in this run"] {
         assert!(history.contains(open), "{open}: {history}");
     }
+}
+
+#[test]
+fn a_start_that_was_given_up_does_not_keep_the_plan_of_the_task_before_it() {
+    let place = Place::with("tdd");
+    whole_run(&place, 1);
+    run(&place, TASK, 0);
+    let first = place.read("project/.baton/memory/dev_plan.md");
+    place.play("4-MAIN", "no decision");
+    run(&place, "Given up", 3);
+    place.expect(&["stop", "--abandon"], 0);
+    // As if the plan had come back with the user's own version control.
+    place.write("project/.baton/memory/dev_plan.md", &first);
+    place.play("5-MAIN", "no decision");
+    run(&place, "Another task", 3);
+    assert!(!place.read("project/.baton/memory/dev_plan.md").contains("### M1-T1: add()"));
+    assert_eq!(place.read("project/.baton/memory/plans/run-0001.md"), first);
+}
+
+#[test]
+fn a_long_task_is_whole_in_a_file_that_main_can_read() {
+    let place = asking(r#"["memory/task.md"]"#);
+    let task: String = (0..2_500).map(|n| format!("requirement {n} of the user\n")).collect();
+    run(&place, &task, 3);
+    assert_eq!(place.read("project/.baton/memory/task.md"), task);
+    let main = prompt(&place, "1-MAIN");
+    assert!(main.contains("(its beginning; whole: memory/task.md)"));
+    assert!(main.contains("# memory/task.md (cut: "), "{main}");
+    assert!(!main.contains("requirement 2499 of the user"));
 }
 
 #[test]
@@ -212,4 +271,23 @@ fn main_must_decide_after_reading_twice() {
     assert!(said.contains("files were read 2 times for this decision already"), "{said}");
     let asked = place.calls().iter().filter(|call| call.starts_with("1-MAIN")).count();
     assert_eq!(asked, 4, "two reads, a refusal and its correction");
+}
+
+#[test]
+fn reads_are_counted_also_when_many_refusals_followed_them() {
+    let place = Place::with("tdd");
+    place.write("project/.baton/memory/notes.md", "- a note\n");
+    place.play("1-MAIN", "no decision");
+    let script = "n=$(cat ../count 2>/dev/null || echo 0); echo $((n + 1)) > ../count\n\
+                  case $n in [2-8]) ;; *) echo '{\"reads\":[\"memory/notes.md\"]}'; exit 0 ;; esac\n";
+    place.write("play/1-MAIN.sh", script);
+    run(&place, TASK, 3);
+    let count = || place.read("count").trim().parse::<u32>().unwrap();
+    while count() < 9 {
+        place.expect(&["resume"], 3);
+    }
+    let said = place.expect(&["resume"], 3);
+    assert!(said.contains("files were read 2 times for this decision already"), "{said}");
+    let log = place.expect(&["log"], 0);
+    assert_eq!(log.matches("MAIN reads memory/notes.md").count(), 2, "{log}");
 }

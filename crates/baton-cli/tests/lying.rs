@@ -124,6 +124,45 @@ fn an_honest_team_finishes() {
     }
 }
 
+/// The journal as it was when this stage had answered and nothing had come of the answer yet.
+fn cut_after(place: &Place, stage: &str) {
+    let folder = place.path("project/.baton/journal/run-0001");
+    let mut segments: Vec<_> =
+        fs::read_dir(&folder).unwrap().map(|own| own.unwrap().path()).collect();
+    segments.sort();
+    let answered = |line: &str| {
+        let is_named = line.contains(&format!("\"name\":\"{stage}\""));
+        line.contains("\"stage_ended\"") && is_named
+    };
+    let mut is_cut = false;
+    for path in segments {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        if is_cut {
+            fs::remove_file(&path).unwrap();
+        } else if let Some(at) = text.lines().position(answered) {
+            let kept: Vec<&str> = text.split_inclusive('\n').take(at + 1).collect();
+            fs::write(&path, kept.concat()).unwrap();
+            is_cut = true;
+        }
+    }
+    assert!(is_cut, "{stage} did not answer");
+}
+
+#[test]
+fn no_finish_if_the_user_edited_files_while_the_last_decision_waited_to_be_judged() {
+    let place = honest_in_git();
+    run(&place, 3, 0);
+    cut_after(&place, "FINISH_CHECK");
+    place.write("project/src/lib.rs", "pub fn add() { panic!() }\n");
+    let said = resume(&place, 3, 4);
+    assert_refused(&place, &said, "files changed after it: src/lib.rs");
+    // Without an edit the same answer finishes the run.
+    let place = honest_in_git();
+    run(&place, 3, 0);
+    cut_after(&place, "FINISH_CHECK");
+    resume(&place, 3, 0);
+}
+
 #[test]
 fn no_finish_while_the_newest_test_fails_though_the_review_passes() {
     let place = honest();

@@ -215,6 +215,12 @@ pub struct PromptLimit {
     pub finish_check: u64,
 }
 
+impl PromptLimit {
+    pub fn smallest(&self) -> u64 {
+        self.main.min(self.agent).min(self.finish_check)
+    }
+}
+
 impl Default for PromptLimit {
     fn default() -> PromptLimit {
         PromptLimit { main: 40_000, agent: 60_000, finish_check: 120_000 }

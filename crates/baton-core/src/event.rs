@@ -41,6 +41,9 @@ pub enum Event {
         /// Rules that had changed, and with which the run continues from here on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         adopted_rules: Option<Box<AdoptedRules>>,
+        /// The project, where it is not as the run left it. Without it, the next stage looks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        project: Option<Box<ProjectCheck>>,
     },
     /// The intent: from here on the stage may have had effects.
     StageStarted(Box<StageStarted>),

@@ -16,7 +16,7 @@ pub struct Machine {
     pub tools: Vec<Tool>,
     /// Tools that were looked for and are not installed.
     pub missing: Vec<String>,
-    /// Ways to measure the coverage of tests that were found.
+    /// Ways to measure the coverage of the tests of the whole project.
     pub coverage: Vec<String>,
     /// The names of the tools that were looked for.
     pub coverage_tools: Vec<String>,
@@ -88,7 +88,9 @@ impl Machine {
 
     fn coverage_fact(&self) -> String {
         match self.coverage.is_empty() {
-            true => "coverage: no tool to measure it was found, so it is not asked for".to_owned(),
+            true => {
+                "coverage: no tool that measures it for the whole project was found, so it is not asked for".to_owned()
+            },
             false => format!("coverage can be measured with: {}", self.coverage.join(", ")),
         }
     }

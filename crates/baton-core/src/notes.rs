@@ -12,6 +12,8 @@ pub const MOST_TOKENS: u64 = 2_000;
 const MOST_NOTES: usize = 12;
 /// Characters of a note.
 const NOTE: usize = 500;
+/// Before the text of an earlier note that turned out to be wrong.
+pub const WITHDRAWN: &str = "no longer true:";
 const TITLE: &str = "# Project notes\n\n";
 
 /// The file with the notes of a report, or `None` if there is nothing new in them.
@@ -26,8 +28,14 @@ pub fn merged(
     let mut lines: Vec<String> = file.trim_end().lines().map(str::to_owned).collect();
     let mut new: Vec<String> = Vec::new();
     let mut room = MOST_TOKENS;
+    let before = lines.len();
     for note in notes.iter().take(MOST_NOTES) {
         let note = text::shown(note.trim(), NOTE);
+        if let Some(wrong) = withdrawn(&note) {
+            // The user's own lines stay.
+            lines.retain(|line| without_author(line).is_none() || !is_same(line, wrong));
+            continue;
+        }
         let is_known = lines.iter().chain(&new).any(|line| is_same(line, &note));
         let line = format!("- {note} ({agent}, iteration {iteration})");
         let size = tokens::count(&line).0 + 1;
@@ -36,7 +44,7 @@ pub fn merged(
             new.push(line);
         }
     }
-    if new.is_empty() {
+    if new.is_empty() && lines.len() == before {
         return None;
     }
     // An empty line after the title, where there is no note yet.
@@ -54,11 +62,23 @@ pub fn merged(
     Some(format!("{}\n", lines.join("\n")))
 }
 
+/// The text of the note that this one withdraws, also if it was copied with its author.
+fn withdrawn(note: &str) -> Option<&str> {
+    let start = note.get(..WITHDRAWN.len())?;
+    let wrong = note[WITHDRAWN.len()..].trim().trim_matches('`').trim();
+    start.eq_ignore_ascii_case(WITHDRAWN).then(|| author_at(wrong).map_or(wrong, |at| &wrong[..at]))
+}
+
 /// The text of a note that an agent wrote. `None`: another line.
 fn without_author(line: &str) -> Option<&str> {
     let (_, body) = text::list_item(line)?;
-    let at = body.rfind(" (")?;
-    (body.ends_with(')') && body[at..].contains(", iteration ")).then(|| &body[..at])
+    author_at(body).map(|at| &body[..at])
+}
+
+/// The place of `(AGENT, iteration N)` at the end of a note.
+fn author_at(note: &str) -> Option<usize> {
+    let at = note.rfind(" (")?;
+    (note.ends_with(')') && note[at..].contains(", iteration ")).then_some(at)
 }
 
 /// True if a line of the file is this note, whichever agent wrote it.

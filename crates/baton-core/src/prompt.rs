@@ -67,6 +67,8 @@ pub struct Material<'a> {
     pub context_window: Option<Tokens>,
     pub policy_path: String,
     pub history_path: String,
+    /// The file that has the whole task.
+    pub task_path: String,
     pub global_context: Option<Injected>,
     pub plan: Option<Injected>,
     pub work_order: Option<Injected>,
@@ -96,6 +98,8 @@ pub struct RunFacts {
     pub changed: Vec<StageChange>,
     /// A hint how to see the changes.
     pub compare: Option<String>,
+    /// Reports of the run in the archive that newer ones of the same agent have replaced, by path.
+    pub older_reports: Vec<String>,
     /// MAIN's order of this iteration and whom it was given to, for the agents of a sub-loop.
     pub main_order: Option<(AgentName, String)>,
     /// Agents whose newest report did not pass, but whose findings were settled since.
@@ -348,6 +352,7 @@ impl<'a> Draft<'a> {
         self.project_files();
         let changed = Section::changed_files(&self.material.run.changed, None);
         self.sections.extend(changed);
+        self.older_reports();
         let history = self.sections.len();
         let least = context.history_window as usize;
         let mut ask = Ask {
@@ -413,6 +418,7 @@ impl<'a> Draft<'a> {
         self.notes();
         self.plan();
         self.changed_files();
+        self.older_reports();
     }
 
     fn own_report(&mut self, agent: &AgentName) {
@@ -626,8 +632,10 @@ impl<'a> Draft<'a> {
     }
 
     fn task(&mut self) {
-        let path = format!("{}{}", self.folder, self.material.history_path);
-        let section = self.task.as_ref().map(|task| Section::task(&task.text, &path));
+        let path = format!("{}{}", self.folder, self.material.task_path);
+        let smallest = self.material.config.context.prompt_limit.smallest();
+        let most = self.limit(smallest).0 / 4;
+        let section = self.task.as_ref().map(|task| Section::task(&task.text, &path, most));
         self.sections.extend(section);
     }
 
@@ -648,6 +656,11 @@ impl<'a> Draft<'a> {
     fn changed_files(&mut self) {
         let RunFacts { changed, compare, .. } = &self.material.run;
         self.sections.extend(Section::changed_files(changed, compare.as_deref()));
+    }
+
+    fn older_reports(&mut self) {
+        let reports = &self.material.run.older_reports;
+        self.sections.extend(Section::older_reports(reports, &self.folder));
     }
 
     fn notes(&mut self) {

@@ -88,11 +88,17 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         Event::RunStarted(start) => {
             Some(format!("{}: {}", start.run.as_str(), text::shown(start.task.trim(), 160)))
         }
-        Event::Resumed { adopted_rules: Some(adopted), .. } => {
-            let changed = text::shown(&adopted.changed.join(", "), 300);
-            Some(format!("continues with changed rules: {changed}"))
+        Event::Resumed { adopted_rules, project, .. } => {
+            let how = match adopted_rules {
+                Some(adopted) => {
+                    let changed = text::shown(&adopted.changed.join(", "), 300);
+                    format!("continues with changed rules: {changed}")
+                }
+                None => "resumed".to_owned(),
+            };
+            let changed = changed_line(project.as_deref()).and_then(at);
+            Some(how + &changed.map(|line| format!("\n{line}")).unwrap_or_default())
         }
-        Event::Resumed { .. } => Some("resumed".to_owned()),
         Event::GateStarted { .. } => None,
         Event::StageStarted(started) => at(changed_line(started.project.as_deref())?),
         Event::StageEnded(ended) => at(ended_line(ended)?),

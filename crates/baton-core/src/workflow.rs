@@ -278,10 +278,19 @@ pub struct RefusedAnswer {
     pub files: Vec<ReadFile>,
 }
 
-/// How often MAIN may ask for files before it decides.
+/// The number of times that MAIN may ask for files before it decides.
 pub const MOST_READS: u32 = 2;
 
-/// How often files were read for a decision.
+impl State {
+    /// Tokens of the files that were read for the decision that is being made.
+    pub fn tokens_read(&self) -> u64 {
+        let Phase::JudgeDecision { refused, .. } = &self.phase else { return 0 };
+        let files = refused.iter().flat_map(|own| &own.files);
+        files.map(|file| crate::tokens::count(&file.text).0).sum()
+    }
+}
+
+/// The number of times that files were read for a decision.
 fn reads_of(refused: &[RefusedAnswer]) -> u32 {
     u32::try_from(refused.iter().filter(|own| !own.files.is_empty()).count()).unwrap_or(u32::MAX)
 }
@@ -309,7 +318,8 @@ impl RefusedAnswer {
         before: &[RefusedAnswer],
         order: &str,
     ) -> Option<Correction> {
-        if !self.files.is_empty() {
+        // Of an older read only the number counts.
+        if !self.files.is_empty() && !self.answer.is_empty() {
             let left = MOST_READS.saturating_sub(reads_of(before) + 1);
             let files = crate::prompt::files_read(&self.files, left);
             return Some(Correction::files_read(number, &self.answer, &files));
@@ -675,8 +685,9 @@ impl State {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let next = match (phase, &record.event) {
             (Phase::Ended, _) => None,
-            (phase, Event::Resumed { limits, setup, adopted_rules }) => {
+            (phase, Event::Resumed { limits, setup, adopted_rules, project }) => {
                 self.stopped = None;
+                self.look(project.as_deref());
                 self.limits = *limits;
                 if setup.is_some() {
                     self.setup.clone_from(setup);
@@ -1327,7 +1338,8 @@ fn add_refused(all: &mut Vec<RefusedAnswer>, new: RefusedAnswer) {
     all.push(new);
     let older = all.len().saturating_sub(SHOWN);
     for refused in &mut all[..older] {
-        *refused = RefusedAnswer::default();
+        let files = refused.files.iter().map(|file| ReadFile::unread(&file.path, ""));
+        *refused = RefusedAnswer { files: files.collect(), ..RefusedAnswer::default() };
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) const POLICY_FILE: &str = "memory/verification_policy.json";
 pub(crate) const PLAN_FILE: &str = "memory/dev_plan.md";
 pub(crate) const HISTORY_FILE: &str = "memory/project_history.md";
 pub(crate) const NOTES_FILE: &str = "memory/notes.md";
+/// The task of the newest run, word for word.
+pub(crate) const TASK_FILE: &str = "memory/task.md";
 pub(crate) const PROMPTS: &str = "memory/prompts";
 pub(crate) const CONFIG_FILE: &str = "baton.toml";
 /// Where a pack that came from a folder is kept.

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use baton_core::event::{
-    AdoptedRules, Asker, Event, HistoryText, Limits, Record, RunSetup, RunStarted, StageEnded,
-    StageId, StageResult, StageStarted, Stop, VERSION,
+    AdoptedRules, Asker, Event, HistoryText, Limits, ProjectCheck, Record, RunSetup, RunStarted,
+    StageEnded, StageId, StageResult, StageStarted, Stop, VERSION,
 };
 use baton_core::id::{AgentName, Attempt, FINISH_CHECK, Iteration, MAIN, RunId, Timestamp, Tokens};
 use baton_core::machine::{Machine, StageLimits};
@@ -477,9 +477,22 @@ impl<'a> Drive<'a> {
             (drive.around.watch)(Notice::Said(said));
         }
         let setup = setup.filter(|setup| drive.state.setup.as_ref() != Some(setup));
-        drive.commit(Event::Resumed { limits, setup, adopted_rules })?;
+        let project = drive.look_after_pause()?;
+        drive.commit(Event::Resumed { limits, setup, adopted_rules, project })?;
         drive.adopt_since(left)?;
         Ok(drive)
+    }
+
+    /// Compares the project with the one that the last process left: a decision that waits to be
+    /// judged must not count passes that are void by now. A stage that was interrupted has its own
+    /// comparison, since its changes are not the user's.
+    fn look_after_pause(&mut self) -> Result<Option<Box<ProjectCheck>>, Error> {
+        let is_running = matches!(self.state.phase, Phase::Running { .. });
+        if is_running || self.state.passes.seen.is_none() {
+            return Ok(None);
+        }
+        let now = self.snapshots.take()?;
+        self.project_check(&now, &[])
     }
 
     /// What becomes of a person's edits since a stage was interrupted.
@@ -900,6 +913,7 @@ impl<'a> Drive<'a> {
                 .map_err(|error| unreadable(&self.around.project, &error))?,
             changed: changed.map(|(stage, files)| StageChange { stage, files }).collect(),
             compare: machine.and_then(Machine::comparison),
+            older_reports: gather::older_reports(&board.root, self.state.first_iteration)?,
             main_order: self.state.main_order(&self.rules()),
             settled: self.state.settled_reports(&self.rules()),
         })
@@ -916,8 +930,11 @@ impl<'a> Drive<'a> {
 
     /// Files of the blackboard for MAIN: each within its share of the room that is left.
     fn read_files(&self, paths: &[String]) -> Vec<ReadFile> {
-        let limit = self.around.board.config.context.prompt_limit.main;
-        let mut room = limit / 2;
+        let main = AgentName::new(MAIN).expect("a valid name");
+        let window = (self.around.context_window)(&main);
+        let half = window.map_or(u64::MAX, |window| window.0 / 2);
+        let limit = self.around.board.config.context.prompt_limit.main.min(half);
+        let mut room = (limit / 2).saturating_sub(self.state.tokens_read());
         let files = paths.iter().map(|path| {
             let file = match reading::text(&self.around.board.root, path) {
                 Ok(text) => ReadFile::of(path, &text, Tokens(room.min(reading::MOST_TOKENS))),

@@ -16,7 +16,7 @@ use baton_core::report::{self, ArchiveName};
 use baton_core::summary::Summary;
 use baton_core::window::Log;
 
-use crate::board::{Board, HISTORY_FILE, NOTES_FILE, PLAN_FILE, POLICY_FILE};
+use crate::board::{Board, HISTORY_FILE, NOTES_FILE, PLAN_FILE, POLICY_FILE, TASK_FILE};
 use crate::guard::{Guard, Known};
 use crate::load;
 use crate::summaries::{ARCHIVE, Mode, Summaries};
@@ -164,6 +164,11 @@ impl Gatherer {
             context_window,
             policy_path: POLICY_FILE.to_owned(),
             history_path: HISTORY_FILE.to_owned(),
+            // A run that 0.1 began has only its history.
+            task_path: match board.root.join(TASK_FILE).is_file() {
+                true => TASK_FILE.to_owned(),
+                false => HISTORY_FILE.to_owned(),
+            },
             global_context: files.injected("memory/global_context.md")?,
             plan: files.injected(PLAN_FILE)?,
             work_order: work_order.map_or(Ok(None), |path| files.injected(&path))?,
@@ -365,6 +370,25 @@ fn archived(root: &Path) -> Result<BTreeMap<AgentName, Vec<ArchiveName>>, Error>
     }
     all.values_mut().for_each(|names| names.sort());
     Ok(all)
+}
+
+/// Reports of the archive from this iteration on that are not the newest of their agent, in order.
+/// Several tries of a stage count as their last.
+pub(crate) fn older_reports(root: &Path, first: Option<Iteration>) -> Result<Vec<String>, Error> {
+    let mut older: Vec<ArchiveName> = Vec::new();
+    for names in archived(root)?.into_values() {
+        let of_run = names.into_iter().filter(|name| first.is_none_or(|own| name.iteration >= own));
+        let mut last: Vec<ArchiveName> = Vec::new();
+        for name in of_run {
+            let place = |own: &ArchiveName| (own.iteration, own.subloop);
+            last.pop_if(|own| place(own) == place(&name));
+            last.push(name);
+        }
+        last.pop();
+        older.append(&mut last);
+    }
+    older.sort_by_key(|name| (name.iteration, name.subloop));
+    Ok(older.iter().map(|name| format!("{ARCHIVE}/{}", name.file())).collect())
 }
 
 /// The stage that a person names.

@@ -14,8 +14,11 @@ use crate::{git, load};
 
 /// The tools for projects of one kind.
 struct Ecosystem {
-    /// Files that mark such a project. `*.py` is any name with this ending.
+    /// Files that mark such a project.
     marks: &'static [&'static str],
+    /// Files that projects of other kinds often have too: they count only where there is no other
+    /// mark. `*.py` is any name with this ending.
+    weak_marks: &'static [&'static str],
     tools: &'static [&'static str],
     /// Python packages.
     packages: &'static [&'static str],
@@ -41,6 +44,7 @@ enum Needs {
 const ECOSYSTEMS: [Ecosystem; 7] = [
     Ecosystem {
         marks: &["Cargo.toml"],
+        weak_marks: &[],
         tools: &["cargo", "rustc"],
         packages: &[],
         coverage: &[
@@ -57,8 +61,8 @@ const ECOSYSTEMS: [Ecosystem; 7] = [
             "pytest.ini",
             "requirements.txt",
             "Pipfile",
-            "*.py",
         ],
+        weak_marks: &["*.py"],
         tools: &["python", "python3", "uv"],
         packages: &["pytest", "tox", "nox", "ruff", "mypy", "hypothesis"],
         coverage: &[
@@ -68,6 +72,7 @@ const ECOSYSTEMS: [Ecosystem; 7] = [
     },
     Ecosystem {
         marks: &["package.json"],
+        weak_marks: &[],
         tools: &["node", "npm", "pnpm", "yarn"],
         packages: &[],
         coverage: &[
@@ -92,12 +97,14 @@ const ECOSYSTEMS: [Ecosystem; 7] = [
     },
     Ecosystem {
         marks: &["go.mod"],
+        weak_marks: &[],
         tools: &["go"],
         packages: &[],
         coverage: &[Coverage { name: "go", needs: Needs::Tool, how: "go test -cover" }],
     },
     Ecosystem {
         marks: &["pom.xml", "build.gradle", "build.gradle.kts"],
+        weak_marks: &[],
         tools: &["java", "mvn", "gradle"],
         packages: &[],
         coverage: &[
@@ -116,6 +123,7 @@ const ECOSYSTEMS: [Ecosystem; 7] = [
     },
     Ecosystem {
         marks: &["Gemfile"],
+        weak_marks: &[],
         tools: &["ruby", "bundle"],
         packages: &[],
         coverage: &[Coverage {
@@ -125,7 +133,8 @@ const ECOSYSTEMS: [Ecosystem; 7] = [
         }],
     },
     Ecosystem {
-        marks: &["Makefile", "CMakeLists.txt", "meson.build"],
+        marks: &["CMakeLists.txt", "meson.build"],
+        weak_marks: &["Makefile"],
         tools: &["make", "cc", "cmake", "ninja", "meson"],
         packages: &[],
         coverage: &[
@@ -143,20 +152,16 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// The machine, as far as this project is concerned.
 pub fn look(project: &Path, board: &Path, environment: &Environment, confined: bool) -> Machine {
-    let own: Vec<&Ecosystem> =
-        ECOSYSTEMS.iter().filter(|kind| kind.marks.iter().any(|mark| has(project, mark))).collect();
-    let needs = |kind: &&Ecosystem, is_package: bool| -> Vec<&'static str> {
-        let wanted = kind.coverage.iter().filter(|coverage| match coverage.needs {
-            Needs::Tool => !is_package,
-            Needs::Package => is_package,
-            Needs::File(_) | Needs::Word(..) => false,
-        });
-        let more = if is_package { kind.packages } else { kind.tools };
-        more.iter().copied().chain(wanted.map(|coverage| coverage.name)).collect()
+    let Kinds { all, main } = kinds(project);
+    let coverage = |is_wanted: fn(&Needs) -> bool| {
+        let of_kinds = main.iter().flat_map(|kind| kind.coverage);
+        of_kinds.filter(move |own| is_wanted(&own.needs)).map(|own| own.name)
     };
     let mut tools: Vec<&str> = ALWAYS.to_vec();
-    tools.extend(own.iter().flat_map(|kind| needs(kind, false)));
-    let packages: Vec<&str> = own.iter().flat_map(|kind| needs(kind, true)).collect();
+    tools.extend(all.iter().flat_map(|kind| kind.tools));
+    tools.extend(coverage(|needs| matches!(needs, Needs::Tool)));
+    let mut packages: Vec<&str> = all.iter().flat_map(|kind| kind.packages).copied().collect();
+    packages.extend(coverage(|needs| matches!(needs, Needs::Package)));
     let answers = asked(&tools, &packages, project, board, environment, confined);
     let mut machine = Machine {
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
@@ -185,22 +190,50 @@ pub fn look(project: &Path, board: &Path, environment: &Environment, confined: b
     let missing: Vec<String> =
         machine.missing.iter().filter(|name| !is_needless(name)).cloned().collect();
     machine.missing = missing;
-    for coverage in own.iter().flat_map(|kind| kind.coverage) {
-        if !machine.coverage_tools.iter().any(|own| own == coverage.name) {
-            machine.coverage_tools.push(coverage.name.to_owned());
-        }
-        let is_there = match coverage.needs {
-            Needs::Tool | Needs::Package => answers.iter().any(|tool| tool.name == coverage.name),
-            Needs::File(path) => project.join(path).exists(),
-            Needs::Word(path, word) => {
-                load::text(&project.join(path), load::SMALL).is_ok_and(|text| text.contains(word))
-            }
-        };
-        if is_there {
-            machine.coverage.push(coverage.how.to_owned());
+    machine.coverage = coverage_of(&main, project, &answers);
+    for name in main.iter().flat_map(|kind| kind.coverage).map(|coverage| coverage.name) {
+        if !machine.coverage_tools.iter().any(|own| own == name) {
+            machine.coverage_tools.push(name.to_owned());
         }
     }
     machine
+}
+
+/// The kinds of a project, and those of them that its own code is of.
+struct Kinds {
+    all: Vec<&'static Ecosystem>,
+    main: Vec<&'static Ecosystem>,
+}
+
+fn kinds(project: &Path) -> Kinds {
+    let marked = |kind: &&Ecosystem| kind.marks.iter().any(|mark| has(project, mark));
+    let weakly = |kind: &&Ecosystem| kind.weak_marks.iter().any(|mark| has(project, mark));
+    let all: Vec<&Ecosystem> =
+        ECOSYSTEMS.iter().filter(|kind| marked(kind) || weakly(kind)).collect();
+    let strong: Vec<&Ecosystem> = all.iter().copied().filter(marked).collect();
+    let main = if strong.is_empty() { all.clone() } else { strong };
+    Kinds { all, main }
+}
+
+/// Ways to measure the coverage of the whole project; none unless each of its kinds has one.
+fn coverage_of(kinds: &[&Ecosystem], project: &Path, answers: &[Tool]) -> Vec<String> {
+    let is_there = |coverage: &&Coverage| match coverage.needs {
+        Needs::Tool | Needs::Package => answers.iter().any(|tool| tool.name == coverage.name),
+        Needs::File(path) => project.join(path).exists(),
+        Needs::Word(path, word) => {
+            load::text(&project.join(path), load::SMALL).is_ok_and(|text| text.contains(word))
+        }
+    };
+    let mut ways = Vec::new();
+    for kind in kinds {
+        let found = kind.coverage.iter().filter(is_there).map(|own| own.how.to_owned());
+        let before = ways.len();
+        ways.extend(found);
+        if ways.len() == before {
+            return Vec::new();
+        }
+    }
+    ways
 }
 
 fn has(project: &Path, mark: &str) -> bool {
@@ -288,4 +321,48 @@ fn script(tools: &[&str], packages: &[&str]) -> String {
         "{tools}python=$(command -v python || command -v python3) && \
          timeout 10 \"$python\" -c '{python}' {packages} 2>/dev/null </dev/null\ntrue\n"
     )
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write files")]
+mod tests {
+    use super::*;
+
+    fn with(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+            std::fs::write(path, "").expect("it is written");
+        }
+        folder
+    }
+
+    fn found(name: &str) -> Tool {
+        Tool { name: name.to_owned(), version: String::new() }
+    }
+
+    #[test]
+    fn coverage_is_measurable_only_if_it_is_for_every_kind_of_the_projects_code() {
+        let cases: [(&[&str], &[&str], &[&str]); 7] = [
+            (&["Cargo.toml"], &["cargo-llvm-cov"], &["cargo llvm-cov"]),
+            // A Makefile and a script do not make it a project of their kind.
+            (&["Cargo.toml", "Makefile", "tool.py"], &["gcovr", "coverage"], &[]),
+            (&["Makefile"], &["gcovr"], &["gcovr"]),
+            (&["tool.py"], &["coverage"], &["python -m coverage run"]),
+            (&["Cargo.toml", "pyproject.toml"], &["pytest-cov"], &[]),
+            (
+                &["Cargo.toml", "pyproject.toml"],
+                &["pytest-cov", "cargo-llvm-cov"],
+                &["cargo llvm-cov", "pytest --cov"],
+            ),
+            (&["README.md"], &["coverage"], &[]),
+        ];
+        for (files, tools, ways) in cases {
+            let folder = with(files);
+            let tools: Vec<Tool> = tools.iter().copied().map(found).collect();
+            let main = kinds(folder.path()).main;
+            assert_eq!(coverage_of(&main, folder.path(), &tools), ways, "{files:?}");
+        }
+    }
 }

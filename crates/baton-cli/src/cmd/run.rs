@@ -450,7 +450,7 @@ impl<'a> Session<'a> {
                 false => format!("looked for {}", machine.coverage_tools.join(", ")),
             };
             none = Some(format!(
-                "no tool to measure test coverage was found ({looked_for}): this run does not ask for the policy's {least}%"
+                "no tool that measures test coverage for the whole project was found ({looked_for}): this run does not ask for the policy's {least}%"
             ));
         }
         self.machine = Some(machine);

@@ -68,6 +68,7 @@ fn material<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
             project_files: ["Cargo.toml", "src/lib.rs", "tests/add.rs"].map(str::to_owned).to_vec(),
             changed: facts().stage_changes.unwrap(),
             compare: machine().comparison(),
+            older_reports: vec!["reports/archive/5_review_a1.md".to_owned()],
             main_order: Some((
                 agent("TEST"),
                 "M1-T2: tests for overflow in sub(). Do not touch mul().".to_owned(),
@@ -199,6 +200,7 @@ fn empty<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
         context_window: None,
         policy_path: "memory/verification_policy.json".to_owned(),
         history_path: "memory/project_history.md".to_owned(),
+        task_path: "memory/task.md".to_owned(),
         global_context: None,
         plan: None,
         work_order: None,
@@ -494,13 +496,27 @@ fn every_stage_knows_the_task_and_the_answers() {
 #[test]
 fn a_long_task_is_shown_by_its_beginning_and_its_path() {
     let (pack, config) = (pack("tdd", "en"), Config::default());
-    let task: String = (0..2_000).map(|n| format!("requirement {n} of the user\n")).collect();
-    let mut log = Log::new(baton_core::workflow::goal_entry(&task, Timestamp(0)));
-    let prompt = build(Stage::Agent(&agent("DEV")), &empty(&pack, &config), &mut log).unwrap();
-    let section = prompt.sections.iter().find(|section| section.name == "task").unwrap();
-    assert!(section.tokens.0 <= 2_100 && section.tokens.0 > 1_800, "{}", section.tokens);
+    let lines = |count| -> String {
+        (0..count).map(|n| format!("requirement {n} of the user\n")).collect()
+    };
+    let dev = agent("DEV");
+    let shown = |task: &str, material: &Material<'_>, stage| {
+        let mut log = Log::new(baton_core::workflow::goal_entry(task, Timestamp(0)));
+        let prompt = build(stage, material, &mut log).unwrap();
+        prompt.sections.into_iter().find(|section| section.name == "task").unwrap()
+    };
+    let whole = shown(&lines(1_000), &empty(&pack, &config), Stage::Agent(&dev));
+    assert!(whole.text().contains("requirement 999 of the user") && whole.cut.is_none());
+    let section = shown(&lines(3_000), &empty(&pack, &config), Stage::Agent(&dev));
+    assert!(section.tokens.0 <= 8_100 && section.tokens.0 > 7_500, "{}", section.tokens);
     assert!(section.text().contains("requirement 0 of") && section.cut.is_some());
-    assert!(section.text().contains("(its beginning; whole: .baton/memory/project_history.md)"));
+    assert!(section.text().contains("(its beginning; whole: .baton/memory/task.md)"));
+    // MAIN's path is the one that it may read by.
+    let section = shown(&lines(3_000), &empty(&pack, &config), Stage::Main);
+    assert!(section.text().contains("(its beginning; whole: memory/task.md)"));
+    let small = Material { context_window: Some(Tokens(40_000)), ..empty(&pack, &config) };
+    let section = shown(&lines(3_000), &small, Stage::Agent(&dev));
+    assert!(section.tokens.0 <= 5_100, "a quarter of the prompt: {}", section.tokens);
 }
 
 #[test]

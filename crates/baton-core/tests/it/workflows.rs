@@ -294,7 +294,7 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
     assert_eq!(run.due(), "TEST again");
     run.says("iteration: 9\nverdict: PASS\nblockers: none\n");
     assert!(run.due().starts_with("stopped: "), "{}", run.due());
-    run.take(Event::Resumed { limits: limits(), setup: None, adopted_rules: None });
+    run.take(Event::Resumed { limits: limits(), setup: None, adopted_rules: None, project: None });
     assert_eq!(run.due(), "TEST again", "it may try again, and sees its error");
     run.reports("PASS", "none");
     assert_eq!(run.due(), "MAIN");
@@ -915,7 +915,12 @@ fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
         },
         13 => Event::Adopted { files: Vec::new() },
         14 => Event::Stopped { why: Stop::Person("p".to_owned()) },
-        _ => Event::Resumed { limits: run.state.limits, setup: None, adopted_rules: None },
+        _ => Event::Resumed {
+            limits: run.state.limits,
+            setup: None,
+            adopted_rules: None,
+            project: None,
+        },
     }
 }
 
@@ -1044,7 +1049,12 @@ fn a_stage_that_touched_the_blackboard_is_told_when_it_is_asked_again() {
         Spent::default(),
     ))));
     assert!(run.due().starts_with("stopped: TEST, iteration 1 changed files"), "{}", run.due());
-    run.take(Event::Resumed { limits: run.state.limits, setup: None, adopted_rules: None });
+    run.take(Event::Resumed {
+        limits: run.state.limits,
+        setup: None,
+        adopted_rules: None,
+        project: None,
+    });
     let Do::RunAgent { job, attempt, .. } = run.next() else { panic!() };
     assert!(job.refused[0].problem.contains("memory/dev_plan.md"));
     assert_eq!(attempt, Attempt(1), "the same conversation continues");
@@ -1059,6 +1069,11 @@ fn a_stop_inside_a_stage_leaves_the_stage_open() {
     let open = run.next();
     run.take(Event::Stopped { why: Stop::Executor("no key".to_owned()) });
     assert_eq!(run.due(), "stopped: no key");
-    run.take(Event::Resumed { limits: run.state.limits, setup: None, adopted_rules: None });
+    run.take(Event::Resumed {
+        limits: run.state.limits,
+        setup: None,
+        adopted_rules: None,
+        project: None,
+    });
     assert_eq!(run.next(), open, "it is continued, and not begun again");
 }

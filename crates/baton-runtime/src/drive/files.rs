@@ -16,7 +16,7 @@ use baton_core::workflow::{
 use serde_json::json;
 
 use super::{Drive, Error};
-use crate::board::{Board, HISTORY_FILE, NOTES_FILE, PLAN_FILE};
+use crate::board::{Board, HISTORY_FILE, NOTES_FILE, PLAN_FILE, TASK_FILE};
 use crate::load;
 use crate::store::Disk;
 use crate::summaries::Asked;
@@ -122,23 +122,32 @@ pub(super) fn plan_of_an_earlier_task(
     board: &Board,
     runs: &[String],
 ) -> Result<Option<ArchivedPlan>, Error> {
-    let Some(last) = runs.last() else { return Ok(None) };
-    let looked = crate::journal::look(&super::journal_folder(board, last))?;
+    let text = plan(board)?;
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    // A start that was given up before its first decision left the plan of the run before it.
+    let left = runs.iter().rev().find_map(|run| Some((run, plan_left_by(board, run)?)));
+    let Some((run, hash)) = left else { return Ok(None) };
+    Ok((hash == plan_hash(&text)).then(|| ArchivedPlan {
+        path: format!("memory/plans/{run}.md"),
+        hash,
+        new: format!(
+            "{}\n\nThe plan of the earlier task: memory/plans/{run}.md\n",
+            board.pack.dev_plan.trim_end()
+        ),
+    }))
+}
+
+/// The plan after the last decision of a run, as a hash.
+fn plan_left_by(board: &Board, run: &str) -> Option<String> {
+    // The plan of a run whose journal cannot be read is kept.
+    let looked = crate::journal::look(&super::journal_folder(board, run)).ok()?;
     let decided = looked.records.iter().rev().find_map(|record| match &record.event {
         Event::Decided(decided) => Some(decided.plan_after.clone()),
         _ => None,
     });
-    let hash = decided.or_else(|| looked.state.and_then(|state| state.plan_hash));
-    let text = plan(board)?;
-    let is_left = hash.is_some_and(|hash| hash == plan_hash(&text)) && !text.trim().is_empty();
-    Ok(is_left.then(|| ArchivedPlan {
-        path: format!("memory/plans/{last}.md"),
-        hash: plan_hash(&text),
-        new: format!(
-            "{}\n\nThe plan of the earlier task: memory/plans/{last}.md\n",
-            board.pack.dev_plan.trim_end()
-        ),
-    }))
+    decided.or_else(|| looked.state.and_then(|state| state.plan_hash))
 }
 
 /// An event with its text at the end of the history.
@@ -212,6 +221,7 @@ impl Drive<'_> {
             }
             Event::RunStarted(start) => {
                 self.history(record)?;
+                self.write(TASK_FILE, format!("{}\n", start.task.trim_end()).as_bytes())?;
                 match &start.archived_plan {
                     Some(plan) => self.archive_plan(plan),
                     None => Ok(()),

@@ -70,13 +70,12 @@ pub(crate) fn is_log(name: &str) -> bool {
         .is_some_and(|(_, ending)| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
-/// True if a file looks like the product of a build or a test run. `is_tagged`: true if a
-/// folder is marked as a cache by a `CACHEDIR.TAG`.
-pub(super) fn is_made_by_tools(name: &str, is_tagged: impl Fn(&str) -> bool) -> bool {
-    const FOLDERS: [&str; 14] = [
+/// True if a file looks like the product of a build or a test run. `is_there`: true if the project
+/// had a file of this name.
+pub(super) fn is_made_by_tools(name: &str, is_there: impl Fn(&str) -> bool) -> bool {
+    const FOLDERS: [&str; 13] = [
         "__pycache__",
         "node_modules",
-        "target",
         ".pytest_cache",
         ".mypy_cache",
         ".ruff_cache",
@@ -93,8 +92,22 @@ pub(super) fn is_made_by_tools(name: &str, is_tagged: impl Fn(&str) -> bool) -> 
     let is_cache = folders.split('/').any(|folder| FOLDERS.contains(&folder));
     let is_leftover = file == ".coverage" || file.starts_with(".coverage.");
     let is_compiled = [".pyc", ".pyo", ".class", ".swp", "~"].iter().any(|end| file.ends_with(end));
-    let mut ends = folders.match_indices('/').map(|(at, _)| at).chain([folders.len()]);
-    is_cache || is_leftover || is_compiled || ends.any(|end| end > 0 && is_tagged(&folders[..end]))
+    let ends = folders.match_indices('/').map(|(at, _)| at).chain([folders.len()]);
+    let mut outer = ends.filter(|end| *end > 0).map(|end| &folders[..end]);
+    let is_built = |folder: &str| {
+        is_there(&format!("{folder}/CACHEDIR.TAG")) || is_build_folder(folder, &is_there)
+    };
+    is_cache || is_leftover || is_compiled || outer.any(is_built)
+}
+
+/// True for a `target` folder next to the file of a build. The name alone is a usual word.
+fn is_build_folder(folder: &str, is_there: impl Fn(&str) -> bool) -> bool {
+    const BUILDS: [&str; 3] = ["Cargo.toml", "pom.xml", "build.sbt"];
+    match folder.rsplit_once('/').unwrap_or(("", folder)) {
+        ("", "target") => BUILDS.iter().any(|build| is_there(build)),
+        (outer, "target") => BUILDS.iter().any(|build| is_there(&format!("{outer}/{build}"))),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -109,21 +122,32 @@ mod tests {
         for name in ["src/lib.rs", "log", "notes.txt", "chapter.md", "a.log/b"] {
             assert!(!is_log(name), "{name}");
         }
-        let is_tagged = |folder: &str| folder == "out/cache";
+        let is_there =
+            |name: &str| ["out/cache/CACHEDIR.TAG", "Cargo.toml", "app/pom.xml"].contains(&name);
         for name in [
             "__pycache__/a.pyc",
             "a/__pycache__/x",
             "target/debug/a",
+            "app/target/a.jar",
             ".coverage",
             ".coverage.host.1",
             "src/lib.rs~",
             "out/cache/x",
             "out/cache/deep/x",
         ] {
-            assert!(is_made_by_tools(name, is_tagged), "{name}");
+            assert!(is_made_by_tools(name, is_there), "{name}");
         }
-        for name in ["src/lib.rs", "out/x", "target", "tests/test_a.py", ".github/x.yml", ".env"] {
-            assert!(!is_made_by_tools(name, is_tagged), "{name}");
+        for name in [
+            "src/lib.rs",
+            "out/x",
+            "target",
+            "src/target/mod.rs",
+            "chapters/target/1.md",
+            "tests/test_a.py",
+            ".github/x.yml",
+            ".env",
+        ] {
+            assert!(!is_made_by_tools(name, is_there), "{name}");
         }
     }
 }

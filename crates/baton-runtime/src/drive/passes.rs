@@ -161,11 +161,8 @@ impl Drive<'_> {
     /// True if a change is not part of the work: a log that grew, a generated file, or a file that
     /// Baton itself writes in an evaluation.
     fn is_noise(&self, name: &str, from: &Manifest, to: &Manifest) -> bool {
-        let is_tagged = |folder: &str| {
-            let tag = format!("{folder}/CACHEDIR.TAG");
-            // Only a mark that was there when the pass was given: anyone could make one later.
-            from.files.contains_key(&tag)
-        };
+        // Only a mark that was there when the pass was given: anyone could make one later.
+        let is_there = |mark: &str| from.files.contains_key(mark);
         let has_grown = || match (from.files.get(name), to.files.get(name)) {
             // A new JSON file may be a part of the work; one that grows at its end is a stream.
             (None, Some(_)) => !name.ends_with(".json"),
@@ -176,7 +173,7 @@ impl Drive<'_> {
             self.state.scenario.as_ref().is_some_and(|scenario| {
                 name.starts_with(&format!("scenarios/{scenario}/{OUTPUTS}/"))
             });
-        is_evaluation || is_made_by_tools(name, is_tagged) || is_log(name) && has_grown()
+        is_evaluation || is_made_by_tools(name, is_there) || is_log(name) && has_grown()
     }
 
     /// True if a file only got longer at its end.
