@@ -999,9 +999,11 @@ pub(crate) enum SchemaName {
 /// (`-- -q`) would be wrong.
 pub(crate) fn explain(error: &mut clap::Error) {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let typed: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let is_gate = typed.len() > 2 && typed[0] == "gate" && typed[1] == "add";
-    if is_gate && error.kind() == ErrorKind::UnknownArgument {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let typed: Vec<_> = std::env::args_os().skip(1).collect();
+    if typed.windows(2).any(|pair| pair[0] == "gate" && pair[1] == "add") {
         error.remove(ContextKind::SuggestedArg);
         let tip = "put the whole command in quotes: baton gate add \"pytest -q\"";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));

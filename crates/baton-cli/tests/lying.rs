@@ -126,26 +126,39 @@ fn an_honest_team_finishes() {
 
 /// The journal as it was when this stage had answered and nothing had come of the answer yet.
 fn cut_after(place: &Place, stage: &str) {
-    let folder = place.path("project/.baton/journal/run-0001");
-    let mut segments: Vec<_> =
-        fs::read_dir(&folder).unwrap().map(|own| own.unwrap().path()).collect();
-    segments.sort();
-    let answered = |line: &str| {
-        let is_named = line.contains(&format!("\"name\":\"{stage}\""));
-        line.contains("\"stage_ended\"") && is_named
-    };
-    let mut is_cut = false;
-    for path in segments {
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        if is_cut {
-            fs::remove_file(&path).unwrap();
-        } else if let Some(at) = text.lines().position(answered) {
-            let kept: Vec<&str> = text.split_inclusive('\n').take(at + 1).collect();
-            fs::write(&path, kept.concat()).unwrap();
-            is_cut = true;
-        }
-    }
-    assert!(is_cut, "{stage} did not answer");
+    let name = format!("\"name\":\"{stage}\"");
+    cut(place, 1, |line| line.contains("\"stage_ended\"") && line.contains(&name));
+}
+
+/// The journal as it was before its last event of this kind.
+fn cut_before(place: &Place, kind: &str) {
+    cut(place, 0, |line| line.contains(kind));
+}
+
+/// Cuts the journal at the last line of which something is true: that many lines of it are kept.
+fn cut(place: &Place, kept: usize, is_it: impl Fn(&str) -> bool) {
+    let path = place.path("project/.baton/journal/run-0001/000001.log");
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let at = lines.iter().rposition(|line| is_it(line)).unwrap();
+    fs::write(&path, lines[..at + kept].concat()).unwrap();
+}
+
+fn git(place: &Place, args: &[&str]) {
+    let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
+    let mut git = Command::new("git");
+    git.args(who).args(args).current_dir(place.path("project")).env("HOME", place.path("home"));
+    let done = git.output().unwrap();
+    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Passes in the first two iterations, and then something happens before MAIN wants to finish.
+fn finish_after(place: &Place, between: impl Fn(&Place)) -> String {
+    place.play("2-MAIN", &decision("REVIEW", VERIFIED));
+    finish(place, 3, "null");
+    run(place, 2, 4);
+    between(place);
+    place.expect(&["resume", "--max-iterations", "3"], 4)
 }
 
 #[test]
@@ -161,6 +174,88 @@ fn no_finish_if_the_user_edited_files_while_the_last_decision_waited_to_be_judge
     run(&place, 3, 0);
     cut_after(&place, "FINISH_CHECK");
     resume(&place, 3, 0);
+}
+
+#[test]
+fn no_finish_if_the_user_edited_files_between_the_accepted_finish_and_its_record() {
+    let place = honest_in_git();
+    run(&place, 3, 0);
+    cut_before(&place, "\"finished\"");
+    place.write("project/src/lib.rs", "pub fn add() { panic!() }\n");
+    let said = resume(&place, 3, 4);
+    assert_refused(&place, &said, "files changed after it: src/lib.rs");
+    let place = honest_in_git();
+    run(&place, 3, 0);
+    cut_before(&place, "\"finished\"");
+    resume(&place, 3, 0);
+}
+
+#[test]
+fn no_finish_after_a_tracked_file_was_removed_from_git() {
+    let place = honest_in_git();
+    place.write("project/src/other.rs", "pub fn other() {}\n");
+    git(&place, &["add", "src/other.rs"]);
+    let said = finish_after(&place, |place| git(place, &["rm", "-q", "-f", "src/other.rs"]));
+    assert_refused(&place, &said, "files changed after it: src/other.rs");
+}
+
+#[test]
+fn no_finish_after_an_edit_of_a_tracked_file_that_a_rule_ignores() {
+    let place = honest_in_git();
+    place.write("project/.gitignore", "lib/\n");
+    place.write("project/.ignore", "*\n");
+    fs::create_dir_all(place.path("project/lib")).unwrap();
+    place.write("project/lib/a.rs", "pub fn a() {}\n");
+    git(&place, &["add", "-f", "lib/a.rs"]);
+    let said = finish_after(&place, |place| place.write("project/lib/a.rs", "panic\n"));
+    assert_refused(&place, &said, "files changed after it: lib/a.rs");
+}
+
+#[test]
+fn no_finish_after_an_edit_in_a_submodule() {
+    let place = honest_in_git();
+    fs::create_dir_all(place.path("project/sub")).unwrap();
+    place.write("project/sub/a.c", "int a;\n");
+    git(&place, &["-C", "sub", "init", "-q"]);
+    git(&place, &["-C", "sub", "add", "a.c"]);
+    git(&place, &["-C", "sub", "commit", "-q", "-m", "a"]);
+    git(&place, &["add", "sub"]);
+    let said = finish_after(&place, |place| place.write("project/sub/a.c", "int b;\n"));
+    assert_refused(&place, &said, "files changed after it: sub/a.c");
+}
+
+#[test]
+fn no_finish_by_a_last_review_of_another_project() {
+    let place = honest_in_git();
+    place.play("2-MAIN", &decision("REVIEW", VERIFIED));
+    finish(&place, 3, "null");
+    // The user edits before the last review and takes it back after it.
+    let before = place.read("project/src/lib.rs");
+    place.write("before.rs", &before);
+    place.write("play/3-MAIN.sh", "echo '// B' >> src/lib.rs\n");
+    place.write("play/3-FINISH_CHECK.sh", "cp ../before.rs src/lib.rs\n");
+    let said = run(&place, 3, 4);
+    assert_refused(
+        &place,
+        &said,
+        "`FINISH_REVIEW` passed in iteration 3, but files changed after it",
+    );
+}
+
+#[test]
+fn a_file_that_received_the_output_of_an_earlier_process_voids_nothing() {
+    for place in [honest(), honest_in_git()] {
+        place.play("2-MAIN", &decision("REVIEW", VERIFIED));
+        finish(&place, 3, "null");
+        let mut shell = Command::new("sh");
+        let script = "\"$0\" run 'Make add() safe' --executor script --max-iterations 2 > events";
+        shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_baton"));
+        shell.current_dir(place.path("project")).env("HOME", place.path("home"));
+        shell.stdin(Stdio::null()).stderr(Stdio::null());
+        assert_eq!(shell.status().unwrap().code(), Some(4));
+        assert!(!place.read("project/events").is_empty());
+        resume(&place, 3, 0);
+    }
 }
 
 #[test]

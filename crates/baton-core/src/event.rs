@@ -44,6 +44,9 @@ pub enum Event {
         /// The project, where it is not as the run left it. Without it, the next stage looks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project: Option<Box<ProjectCheck>>,
+        /// Files of the project that this process's own output goes to.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        outputs: Vec<String>,
     },
     /// The intent: from here on the stage may have had effects.
     StageStarted(Box<StageStarted>),
@@ -252,6 +255,9 @@ pub struct RunStarted {
     pub archived_plan: Option<ArchivedPlan>,
     /// The `## Task Goal` block.
     pub entry: HistoryText,
+    /// Files of the project that the process's own output goes to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
 }
 
 /// The plan of an earlier task.

@@ -138,7 +138,9 @@ fn limit_facts(limits: &StageLimits) -> Vec<String> {
         None => format!("time: {stage} for your whole work"),
     });
     let place = match limits.writes {
-        true => "commands may write the project (not `.git` and the blackboard) and `$TMPDIR`",
+        true => {
+            "commands may write the project (not the blackboard, nor git's hooks and configuration) and `$TMPDIR`"
+        }
         false => "you may change nothing in the project; commands may write `$TMPDIR`",
     };
     let network = if limits.network { "" } else { "; commands have no network" };

@@ -10,8 +10,9 @@ use crate::tokens;
 pub const MOST_TOKENS: u64 = 2_000;
 /// Notes that one report may add.
 const MOST_NOTES: usize = 12;
-/// Characters of a note.
+/// Characters of a note, and of one that withdraws another.
 const NOTE: usize = 500;
+const WITH_PREFIX: usize = 600;
 /// Before the text of an earlier note that turned out to be wrong.
 pub const WITHDRAWN: &str = "no longer true:";
 const TITLE: &str = "# Project notes\n\n";
@@ -26,47 +27,61 @@ pub fn merged(
     let file = if file.trim().is_empty() { TITLE } else { file };
     // Every line that an agent did not write is the user's, and stays as it is.
     let mut lines: Vec<String> = file.trim_end().lines().map(str::to_owned).collect();
-    let mut new: Vec<String> = Vec::new();
-    let mut room = MOST_TOKENS;
-    let before = lines.len();
-    for note in notes.iter().take(MOST_NOTES) {
-        let note = text::shown(note.trim(), NOTE);
-        if let Some(wrong) = withdrawn(&note) {
-            // The user's own lines stay.
-            lines.retain(|line| without_author(line).is_none() || !is_same(line, wrong));
+    let notes = || notes.iter().take(MOST_NOTES).map(|note| text::shown(note.trim(), WITH_PREFIX));
+    let wrong: Vec<String> = notes().filter_map(|note| withdrawn(&note)).collect();
+    let is_wrong = |line: &str| wrong.iter().any(|wrong| is_same(line, wrong));
+    lines.retain(|line| without_author(line).is_none() || !is_wrong(line));
+    let mut room = MOST_TOKENS.saturating_sub(size_of_others(&lines));
+    let mut kept: Vec<String> = Vec::new();
+    for note in notes().filter(|note| withdrawn(note).is_none() && !is_wrong(note)) {
+        let note = text::shown(&note, NOTE);
+        let line = format!("- {note} ({agent}, iteration {iteration})");
+        let size = size_of(&line);
+        let is_there = |line: &String| is_same(line, &note);
+        let is_users = lines.iter().any(|line| is_there(line) && without_author(line).is_none());
+        if note.is_empty() || is_users || kept.iter().any(is_there) || size > room {
             continue;
         }
-        let is_known = lines.iter().chain(&new).any(|line| is_same(line, &note));
-        let line = format!("- {note} ({agent}, iteration {iteration})");
-        let size = tokens::count(&line).0 + 1;
-        if !note.is_empty() && !is_known && size <= room {
-            room -= size;
-            new.push(line);
-        }
-    }
-    if new.is_empty() && lines.len() == before {
-        return None;
+        room -= size;
+        // A note that comes again is as good as new.
+        let known = lines.iter().position(is_there).map(|at| lines.remove(at));
+        kept.push(known.unwrap_or(line));
     }
     // An empty line after the title, where there is no note yet.
-    if lines.last().is_some_and(|last| text::heading(last).is_some()) {
+    if !kept.is_empty() && lines.last().is_some_and(|last| text::heading(last).is_some()) {
         lines.push(String::new());
     }
-    lines.extend(new);
-    let mut total: u64 = lines.iter().map(|line| tokens::count(line).0 + 1).sum();
+    lines.extend(kept);
+    let mut total: u64 = lines.iter().map(|line| size_of(line)).sum();
     while total > MOST_TOKENS {
         let Some(oldest) = lines.iter().position(|line| without_author(line).is_some()) else {
             break;
         };
-        total -= tokens::count(&lines.remove(oldest)).0 + 1;
+        total -= size_of(&lines.remove(oldest));
     }
-    Some(format!("{}\n", lines.join("\n")))
+    let new = lines.join("\n");
+    (new.trim_end() != file.trim_end()).then(|| format!("{}\n", new.trim_end()))
+}
+
+fn size_of(line: &str) -> u64 {
+    tokens::count(line).0 + 1
+}
+
+/// Tokens of the lines that no agent wrote.
+fn size_of_others(lines: &[String]) -> u64 {
+    let others = lines.iter().filter(|line| without_author(line).is_none());
+    others.map(|line| size_of(line)).sum()
 }
 
 /// The text of the note that this one withdraws, also if it was copied with its author.
-fn withdrawn(note: &str) -> Option<&str> {
+fn withdrawn(note: &str) -> Option<String> {
+    let note = note.trim_matches(|c: char| c == '`' || c.is_whitespace()).replacen('：', ":", 1);
     let start = note.get(..WITHDRAWN.len())?;
-    let wrong = note[WITHDRAWN.len()..].trim().trim_matches('`').trim();
-    start.eq_ignore_ascii_case(WITHDRAWN).then(|| author_at(wrong).map_or(wrong, |at| &wrong[..at]))
+    if !start.eq_ignore_ascii_case(WITHDRAWN) {
+        return None;
+    }
+    let wrong = note[WITHDRAWN.len()..].trim_matches(|c: char| c == '`' || c.is_whitespace());
+    Some(wrong[..author_at(wrong).unwrap_or(wrong.len())].to_owned())
 }
 
 /// The text of a note that an agent wrote. `None`: another line.

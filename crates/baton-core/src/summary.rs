@@ -13,15 +13,17 @@ use crate::report::{self, Glance};
 use crate::text::{self, Fence};
 
 /// The longest line of a summary, in characters.
-pub const LINE: usize = 240;
+pub const LINE: usize = 500;
 /// No blocker is cut; this only keeps a whole file out of a prompt.
 const BLOCKER: usize = 8_000;
-/// Evidence is shorter than 200 characters.
-const EVIDENCE: usize = 199;
+/// Characters of the evidence. MAIN decides by it: cut to 200, the deciding half was often missing.
+pub const EVIDENCE: usize = 480;
 /// What stands in for a report that says nothing.
 const HEAD_LINES: usize = 9;
 /// A list that is longer is cut, said with its number.
 const MOST_ITEMS: usize = 100;
+/// Characters of a project note, also of one that quotes another to withdraw it.
+const NOTE: usize = 600;
 
 /// How much of a report a prompt carries.
 #[derive(
@@ -405,7 +407,7 @@ impl<'a> Scan<'a> {
     }
 
     fn add(&mut self, slot: Slot, value: &str) {
-        let value = clean(value, LINE);
+        let value = clean(value, if slot == Slot::ProjectNotes { NOTE } else { LINE });
         let list = match slot {
             Slot::KeyChanges => &mut self.key_changes,
             Slot::Evidence => &mut self.evidence,

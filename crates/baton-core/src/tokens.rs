@@ -59,21 +59,23 @@ fn remembered(text: &str) -> Tokens {
     })
 }
 
-/// The beginning of a text, up to about this many tokens: whole lines, where a line is not too long
-/// by itself.
+/// The beginning of a text, up to about this many tokens: whole lines, unless one line is longer than
+/// half of it.
 pub fn beginning(text: &str, most: u64) -> &str {
     let (mut used, mut end) = (0, 0);
     for line in text.split_inclusive('\n') {
+        let room = usize::try_from(most - used).unwrap_or(usize::MAX);
         // Longer than this it cannot fit, and need not be counted.
-        let looked_at = crate::text::cut(line, usize::try_from(most).unwrap_or(usize::MAX) * 8);
-        used += count(&looked_at).0;
-        if used > most || matches!(looked_at, std::borrow::Cow::Owned(_)) {
+        let looked_at = crate::text::cut(line, room.saturating_mul(8));
+        let size = count(&looked_at).0;
+        if used + size > most || matches!(looked_at, std::borrow::Cow::Owned(_)) {
+            if size > most / 2 {
+                end += line.floor_char_boundary(room.saturating_mul(3).min(line.len()));
+            }
             break;
         }
+        used += size;
         end += line.len();
-    }
-    if end == 0 && !text.is_empty() {
-        end = text.floor_char_boundary(usize::try_from(most).unwrap_or(usize::MAX) * 3);
     }
     &text[..end]
 }

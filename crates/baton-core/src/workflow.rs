@@ -12,6 +12,7 @@
 
 mod adopt;
 mod approval;
+mod effect;
 mod entry;
 mod evaluation;
 mod judge;
@@ -23,10 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::decision::{self, Moment, Next, Question};
+use crate::decision::{self, Decision, Moment, Next, Question};
 use crate::event::{
     Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunSetup,
-    RunStarted, Spent, StageEnded, StageId, StageResult, Stop, SubloopEnd,
+    RunStarted, Spent, StageEnded, StageId, StageResult, StageStarted, Stop, SubloopEnd,
 };
 use crate::gate;
 use crate::id::{
@@ -40,10 +41,11 @@ use crate::report::ArchiveName;
 use crate::text;
 
 pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
+pub use effect::{Effect, PlanEdit, SubloopState};
 pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
 pub use judge::{
-    Judged, facts_of, judge_decision, judge_report, least_coverage, open_points, plan_hash,
+    explained, facts_of, judge_decision, judge_report, least_coverage, open_points, plan_hash,
 };
 pub use passes::{Passes, Reference};
 
@@ -136,6 +138,9 @@ pub struct State {
     /// The project when passes were given.
     #[serde(default, skip_serializing_if = "is_default")]
     pub passes: Passes,
+    /// Files of the project that the output of the run's processes went to.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub outputs: BTreeSet<String>,
     /// The override of the last FINISH_CHECK, with its reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<String>,
@@ -496,6 +501,7 @@ impl State {
             plan_hash: None,
             gate_results: Vec::new(),
             passes: Passes::default(),
+            outputs: start.outputs.iter().cloned().collect(),
             overridden: None,
         }
     }
@@ -670,24 +676,65 @@ impl State {
         }
     }
 
-    /// Folds one event. An event that does not fit the state is a fault of the journal.
-    pub fn apply(&mut self, record: &Record, rules: &Rules<'_>) -> Result<(), Misfit> {
-        let misfit = |state: &State| Misfit {
+    /// Takes an event over; returns the files that follow from it. An event that does not fit changes
+    /// nothing.
+    pub fn apply(&mut self, record: &Record, rules: &Rules<'_>) -> Result<Vec<Effect>, Misfit> {
+        let (next, effects) = self.after(record, rules)?;
+        *self = next;
+        Ok(effects)
+    }
+
+    /// The state after an event, and the files that follow from it.
+    pub fn after(
+        &self,
+        record: &Record,
+        rules: &Rules<'_>,
+    ) -> Result<(State, Vec<Effect>), Misfit> {
+        let misfit = || Misfit {
             seq: record.seq,
-            phase: state.phase_name().to_owned(),
+            phase: self.phase_name().to_owned(),
             event: format!("{:?}", record.event).chars().take(60).collect(),
         };
         if record.seq != self.last_seq + 1 {
-            return Err(misfit(self));
+            return Err(misfit());
         }
-        // What does not fit changes nothing.
-        let before = self.clone();
-        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
-        let next = match (phase, &record.event) {
+        let mut next = self.clone();
+        let mut effects: Vec<Effect> =
+            record.event.history().cloned().map(Effect::AppendHistory).into_iter().collect();
+        let phase = std::mem::replace(&mut next.phase, Phase::Ended);
+        next.phase = next.follow(phase, record, rules, &mut effects).ok_or_else(misfit)?;
+        next.last_seq = record.seq;
+        Ok((next, effects))
+    }
+
+    /// FINISH was accepted, the run was interrupted before it ended, and what it was accepted for has
+    /// changed: it is decided again.
+    fn checked_again(&mut self, phase: Phase) -> Phase {
+        if !(matches!(phase, Phase::Record) && self.is_finished()) {
+            return phase;
+        }
+        self.current.check = None;
+        Phase::Decide { check: true, tries: 1, refused: Vec::new() }
+    }
+
+    /// Events that may come in any phase, and then those of the phase.
+    fn follow(
+        &mut self,
+        phase: Phase,
+        record: &Record,
+        rules: &Rules<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Phase> {
+        match (phase, &record.event) {
             (Phase::Ended, _) => None,
-            (phase, Event::Resumed { limits, setup, adopted_rules, project }) => {
+            (phase, Event::Resumed { limits, setup, adopted_rules, project, outputs }) => {
                 self.stopped = None;
                 self.look(project.as_deref());
+                self.outputs.extend(outputs.iter().cloned());
+                let phase = match adopted_rules.is_some() || !self.passes.void.is_empty() {
+                    true => self.checked_again(phase),
+                    false => phase,
+                };
                 self.limits = *limits;
                 if setup.is_some() {
                     self.setup.clone_from(setup);
@@ -706,18 +753,7 @@ impl State {
                 Some(phase)
             }
             (phase, Event::Adopted { .. }) => Some(phase),
-            (phase, event) => self.step(phase, event, record, rules),
-        };
-        match next {
-            Some(next) => {
-                self.phase = next;
-                self.last_seq = record.seq;
-                Ok(())
-            }
-            None => {
-                *self = before;
-                Err(misfit(self))
-            }
+            (phase, event) => self.step(phase, event, record, rules, effects),
         }
     }
 
@@ -728,50 +764,30 @@ impl State {
         event: &Event,
         record: &Record,
         rules: &Rules<'_>,
+        effects: &mut Vec<Effect>,
     ) -> Option<Phase> {
         let seq = record.seq;
         match (phase, event) {
             (Phase::Work { job }, Event::FilesSeen(seen)) => {
                 self.seen_before_work(job, seen, rules)
             }
-            (phase @ Phase::Evaluate { .. }, event) => self.evaluating(phase, event, record, rules),
+            (phase @ Phase::Evaluate { .. }, event) => {
+                self.evaluating(phase, event, record, rules, effects)
+            }
+            (phase @ Phase::Running { .. }, event) => self.running(phase, event, seq, rules),
             (from @ (Phase::Decide { .. } | Phase::Work { .. }), Event::StageStarted(started)) => {
-                let is_mine = started.stage == self.stage_of(&from)?;
-                // Version 0.1 counted attempts differently after a refusal or a stop.
-                self.attempt = started.attempt;
-                let (stage, attempt) = (started.stage.clone(), started.attempt);
-                let ledger = started.ledger.as_ref();
-                let tokens = ledger.and_then(|ledger| ledger["tokens"].as_u64()).unwrap_or(0);
-                self.board.extend(started.board.clone());
-                self.board.retain(|_, digest| !digest.is_empty());
-                self.look_at_start(started, is_new(&from));
-                is_mine.then(|| Phase::Running { stage, attempt, tokens, from: Box::new(from) })
-            }
-            (Phase::Running { stage, attempt, from, .. }, Event::StageEnded(ended)) => {
-                // A late answer of a dead attempt is never taken for a live one.
-                let is_mine = ended.stage == stage && ended.attempt == attempt;
-                if is_mine { self.stage_ended(*from, ended, seq, rules) } else { None }
-            }
-            (
-                Phase::Running { stage, attempt, tokens, from },
-                Event::StageLost { stage: lost, attempt: dead, .. },
-            ) => {
-                let is_mine = *lost == stage && *dead == attempt;
-                // What it said is lost, what it was told was paid for.
-                self.totals.tokens = self.totals.tokens.saturating_add(tokens);
-                self.totals.lost += 1;
-                self.attempt = Attempt(attempt.0.saturating_add(1));
-                self.approvals.is_seen = false;
-                is_mine.then_some(*from)
+                self.stage_started(from, started)
             }
             (phase @ (Phase::JudgeDecision { .. } | Phase::JudgeReport { .. }), event) => {
-                self.judged(phase, event, seq, rules)
+                self.judged(phase, event, seq, rules, effects)
             }
-            (phase @ Phase::Gates { .. }, event) => self.gating(phase, event, rules),
+            (phase @ Phase::Gates { .. }, event) => self.gating(phase, event, rules, effects),
             (Phase::Settle { job }, Event::SubloopEntered { reason }) => {
                 let fixer = &rules.subloop()?.fixer;
                 let is_due = job.subloop.is_none() && self.current.subloop.is_none();
                 self.totals.subloops += 1;
+                effects.push(Effect::LockSubloop);
+                effects.extend(self.subloop_state(1, reason, rules));
                 self.current.subloop =
                     Some(Sub { number: 1, reason: reason.clone(), broken_by: None });
                 is_due.then(|| Phase::Work { job: Job::new(fixer, Some(1)) })
@@ -779,6 +795,10 @@ impl State {
             (Phase::Settle { .. }, Event::SubloopEnded(end)) => {
                 self.current.subloop.as_ref()?;
                 self.totals.subloops_passed += u32::from(end.success);
+                effects.extend(rules.pack.policy.subloop.as_ref().map(|subloop| {
+                    let (tester, fixer) = (subloop.tester.clone(), subloop.fixer.clone());
+                    Effect::EndSubloop { tester, fixer, most: subloop.max }
+                }));
                 self.current.subloop_end = Some(end.clone());
                 Some(Phase::Record)
             }
@@ -790,6 +810,11 @@ impl State {
                 Some(Phase::Ended)
             }
             (Phase::Ask { question, by }, Event::Asked { .. }) => {
+                effects.push(Effect::WriteQuestion {
+                    question: question.clone(),
+                    by,
+                    asked_seq: seq,
+                });
                 Some(Phase::Waiting { question, by, asked_seq: seq })
             }
             (
@@ -800,6 +825,7 @@ impl State {
                 if asked_seq != *answered || !is_one {
                     return None;
                 }
+                effects.push(Effect::RemoveQuestion);
                 let answer =
                     Answer { question, option_id: option_id.clone(), comment: comment.clone() };
                 self.answered(answer, by, record.time, rules)
@@ -808,8 +834,57 @@ impl State {
         }
     }
 
+    fn stage_started(&mut self, from: Phase, started: &StageStarted) -> Option<Phase> {
+        if started.stage != self.stage_of(&from)? {
+            return None;
+        }
+        // Version 0.1 counted attempts differently after a refusal or a stop.
+        self.attempt = started.attempt;
+        let (stage, attempt) = (started.stage.clone(), started.attempt);
+        let ledger = started.ledger.as_ref();
+        let tokens = ledger.and_then(|ledger| ledger["tokens"].as_u64()).unwrap_or(0);
+        self.board.extend(started.board.clone());
+        self.board.retain(|_, digest| !digest.is_empty());
+        self.look_at_start(started, is_new(&from));
+        Some(Phase::Running { stage, attempt, tokens, from: Box::new(from) })
+    }
+
+    /// While a stage runs.
+    fn running(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        seq: u64,
+        rules: &Rules<'_>,
+    ) -> Option<Phase> {
+        let Phase::Running { stage, attempt, tokens, from } = phase else { return None };
+        // A late answer of a dead attempt is never taken for a live one.
+        match event {
+            Event::StageEnded(ended) if ended.stage == stage && ended.attempt == attempt => {
+                self.stage_ended(*from, ended, seq, rules)
+            }
+            Event::StageLost { stage: lost, attempt: dead, .. }
+                if *lost == stage && *dead == attempt =>
+            {
+                // Its answer is lost, its prompt was paid for.
+                self.totals.tokens = self.totals.tokens.saturating_add(tokens);
+                self.totals.lost += 1;
+                self.attempt = Attempt(attempt.0.saturating_add(1));
+                self.approvals.is_seen = false;
+                Some(*from)
+            }
+            _ => None,
+        }
+    }
+
     /// While gates confirm a pass.
-    fn gating(&mut self, phase: Phase, event: &Event, rules: &Rules<'_>) -> Option<Phase> {
+    fn gating(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        rules: &Rules<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Phase> {
         match (phase, event) {
             // Also of one that was running when its process died: it confirms, and may run again.
             (Phase::Gates { of, index, .. }, Event::GateStarted { index: started, .. }) => {
@@ -817,15 +892,26 @@ impl State {
             }
             (
                 Phase::Gates { of, index, .. },
-                Event::GateEnded { index: ended, command, passed, output, milliseconds, .. },
+                Event::GateEnded { index: ended, command, passed, output, milliseconds, log },
             ) => {
+                if index != *ended {
+                    return None;
+                }
                 let outcome = GateOutcome {
                     command: command.clone(),
                     passed: *passed,
                     output: output.clone(),
                 };
                 self.totals.milliseconds += milliseconds;
-                if index == *ended { self.gate_ended(of, index, outcome, rules) } else { None }
+                if let (false, GatesOf::Report(job)) = (*passed, &of) {
+                    let why = outcome.failure();
+                    let mut failure = self.publish_overturned(job, &why, output, rules);
+                    if let (Effect::PublishReport { text, .. }, Some(log)) = (&mut failure, log) {
+                        text.push_str(&format!("\nThe whole output of the gate: {log}\n"));
+                    }
+                    effects.push(failure);
+                }
+                self.gate_ended(of, index, outcome, rules)
             }
             _ => None,
         }
@@ -838,13 +924,14 @@ impl State {
         event: &Event,
         record: &Record,
         rules: &Rules<'_>,
+        effects: &mut Vec<Effect>,
     ) -> Option<Phase> {
         let Phase::Evaluate { job, number } = phase else { return None };
         match event {
             Event::FilesSeen(seen) => {
                 self.unseen(&job.agent, rules)?;
                 if !self.is_approved(seen) {
-                    return Some(self.not_evaluated(&job, approval::CHANGED, rules));
+                    return Some(self.not_evaluated(&job, approval::CHANGED, rules, effects));
                 }
                 self.approvals.is_seen = true;
                 Some(Phase::Evaluate { job, number })
@@ -853,7 +940,7 @@ impl State {
                 Some(Phase::Evaluate { job, number: Some(*new) })
             }
             Event::Evaluated(evaluation) if number == Some(evaluation.number) => {
-                self.evaluated(&job, evaluation, record.time, rules)
+                self.evaluated(&job, evaluation, record.time, rules, effects)
             }
             Event::EvaluationPaused { spent } => {
                 self.add(spent);
@@ -864,7 +951,7 @@ impl State {
             }
             Event::EvaluationRefused { why, spent } => {
                 self.add(spent);
-                Some(self.not_evaluated(&job, why, rules))
+                Some(self.not_evaluated(&job, why, rules, effects))
             }
             _ => None,
         }
@@ -877,6 +964,7 @@ impl State {
         event: &Event,
         seq: u64,
         rules: &Rules<'_>,
+        effects: &mut Vec<Effect>,
     ) -> Option<Phase> {
         match (phase, event) {
             (
@@ -903,11 +991,12 @@ impl State {
             (Phase::JudgeDecision { check, answer, .. }, Event::Decided(decided)) => {
                 self.attempt = Attempt(1);
                 match decided.answer.is_empty() {
-                    true => self.decided(check, &decided.about(&answer), rules),
-                    false => self.decided(check, decided, rules),
+                    true => self.decided(check, &decided.about(&answer), rules, effects),
+                    false => self.decided(check, decided, rules, effects),
                 }
             }
             (Phase::JudgeReport { mut job, report }, Event::ReportRefused { problem }) => {
+                effects.push(self.archive(&job, &report));
                 let tries = job.tries;
                 let path = format!("reports/archive/{}", self.archive_name(&job).file());
                 add_refused(&mut job.refused, RefusedAnswer::new(&report, problem, &path));
@@ -919,8 +1008,10 @@ impl State {
                     Phase::Work { job },
                 ))
             }
-            (Phase::JudgeReport { job, .. }, Event::ReportAccepted(facts)) => {
+            (Phase::JudgeReport { job, report }, Event::ReportAccepted(facts)) => {
                 let is_mine = facts.agent == job.agent && facts.iteration == self.iteration;
+                effects.push(self.archive(&job, &report));
+                effects.extend(self.publish(&job, &report, facts.overturned.as_deref(), rules));
                 self.attempt = Attempt(1);
                 if is_mine { self.accepted(&job, facts, seq, rules) } else { None }
             }
@@ -1058,9 +1149,22 @@ impl State {
         again
     }
 
-    fn decided(&mut self, check: bool, decided: &Decided, rules: &Rules<'_>) -> Option<Phase> {
-        let next = self.next_of(check, decided, rules)?;
+    fn decided(
+        &mut self,
+        check: bool,
+        decided: &Decided,
+        rules: &Rules<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Phase> {
+        let Decision { next, plan: change, .. } = decision_of(check, decided, rules)?;
         self.plan_hash = Some(decided.plan_after.clone());
+        if decided.plan_before != decided.plan_after {
+            effects.push(Effect::EditPlan(Box::new(PlanEdit {
+                before: decided.plan_before.clone(),
+                change,
+                rules: rules.pack.policy.plan.clone(),
+            })));
+        }
         if check {
             self.current.check = Some(decided.clone());
             self.overridden = self.override_of(decided, rules);
@@ -1069,12 +1173,6 @@ impl State {
         }
         self.current.decided = Some(decided.clone());
         Some(self.begun(&next))
-    }
-
-    fn next_of(&self, check: bool, decided: &Decided, rules: &Rules<'_>) -> Option<Next> {
-        let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
-        let agents = rules.pack.manifest.agent_names();
-        decision::read(&decided.answer, &agents, moment).ok().map(|decision| decision.next)
     }
 
     /// What a decision begins.
@@ -1234,7 +1332,7 @@ impl State {
         let carried = std::mem::take(&mut self.current).check;
         self.iteration = Iteration(self.iteration.0.saturating_add(1));
         self.totals.iterations += 1;
-        let next = carried.as_ref().and_then(|decided| self.next_of(true, decided, rules));
+        let next = carried.as_ref().and_then(|decided| next_of(decided, rules));
         self.current.check =
             carried.filter(|_| matches!(next, Some(Next::Agent(_) | Next::User(_))));
         if let Some(stop) = self.stuck.stop.take() {
@@ -1257,7 +1355,7 @@ impl State {
             plan_changes: 0,
             ..decided
         });
-        let next = carried.as_ref().and_then(|decided| self.next_of(true, decided, rules));
+        let next = carried.as_ref().and_then(|decided| next_of(decided, rules));
         match next {
             Some(next @ (Next::Agent(_) | Next::User(_))) => {
                 self.current.decided = carried;
@@ -1307,6 +1405,17 @@ impl State {
             Phase::Ended => "ended",
         }
     }
+}
+
+fn decision_of(check: bool, decided: &Decided, rules: &Rules<'_>) -> Option<Decision> {
+    let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
+    let agents = rules.pack.manifest.agent_names();
+    decision::read(&decided.answer, &agents, moment).ok()
+}
+
+/// The agent that the last decision of an iteration names for the next one.
+fn next_of(decided: &Decided, rules: &Rules<'_>) -> Option<Next> {
+    decision_of(true, decided, rules).map(|decision| decision.next)
 }
 
 /// After a stop for a wrong answer the same agent has its tries again; its error stays.

@@ -24,7 +24,8 @@ use baton_core::prompt::{
     Correction, FinishFacts, GateResult, Prompt, ReadFile, RunFacts, StageChange,
 };
 use baton_core::workflow::{
-    self, Answer, Do, Job, Misfit, Phase, RefusedAnswer, Rules, State, judge_decision, judge_report,
+    self, Answer, Do, Effect, Job, Misfit, Phase, RefusedAnswer, Rules, State, judge_decision,
+    judge_report,
 };
 
 use crate::board::Board;
@@ -268,19 +269,23 @@ pub fn look(board: &Board, run: &str) -> Result<State, Error> {
     if looked.state.is_none() && looked.records.is_empty() {
         return Err(Error::NothingToResume);
     }
-    told(&looked).folded(board)
+    told(&looked).folded(board).map(|(state, _)| state)
 }
 
 fn told(looked: &journal::Looked) -> rules::Told<'_> {
     rules::Told { start: &looked.start, state: looked.state.as_ref(), records: &looked.records }
 }
 
-/// The state of a run before and after its last record, and the rules that it is to adopt.
-fn read_journal(
-    board: &Board,
-    opened: &journal::Opened,
-    adopt: bool,
-) -> Result<(State, State, Option<Box<AdoptedRules>>), Error> {
+/// A journal that is continued.
+struct Continued {
+    state: State,
+    /// The files of its last record, which may be missing.
+    effects: Vec<Effect>,
+    /// Changed rules that the run is to adopt.
+    adopted: Option<Box<AdoptedRules>>,
+}
+
+fn read_journal(board: &Board, opened: &journal::Opened, adopt: bool) -> Result<Continued, Error> {
     let all = rules::Told {
         start: &opened.start,
         state: opened.state.as_ref(),
@@ -290,18 +295,16 @@ fn read_journal(
     if !changes.is_empty() && !adopt {
         return Err(Error::RulesChanged { changes: changes.join(", ") });
     }
-    let after = all.folded(board)?;
-    let is_first = all.state.is_none() && all.records.len() == 1;
-    let before = match all.records.split_last() {
-        Some((_, done)) if !is_first => rules::Told { records: done, ..all }.folded(board)?,
-        _ => after.clone(),
-    };
+    let (state, effects) = all.folded(board)?;
     if changes.is_empty() {
-        return Ok((before, after, None));
+        return Ok(Continued { state, effects, adopted: None });
     }
-    match after.unfit_for(&Rules { pack: &board.pack, config: &board.config }) {
+    match state.unfit_for(&Rules { pack: &board.pack, config: &board.config }) {
         Some(why) => Err(Error::RulesUnfit { changes: changes.join(", "), why }),
-        None => Ok((before, after, Some(Box::new(rules::adopted(board, changes))))),
+        None => {
+            let adopted = Some(Box::new(rules::adopted(board, changes)));
+            Ok(Continued { state, effects, adopted })
+        }
     }
 }
 
@@ -348,8 +351,11 @@ impl<'a> Drive<'a> {
         around.disk.sweep(&board.root, SWEPT)?;
         if let Some(last) = runs.last() {
             match is_over(board, last) {
-                // Or its first record never came to the disk: it has not begun.
-                Ok(true) | Err(Error::NothingToResume) => {}
+                // Or its first record never came to the disk: it has not begun. A process that gave a
+                // run up may have been killed before it removed the files of that run.
+                Ok(true) | Err(Error::NothingToResume) => {
+                    files::clear_away(board, &around.disk)?;
+                }
                 Ok(false) => return Err(Error::Unfinished(last.clone())),
                 Err(error) => return Err(error),
             }
@@ -372,6 +378,7 @@ impl<'a> Drive<'a> {
             machine: around.machine.clone().map(Box::new),
             archived_plan: files::plan_of_an_earlier_task(board, &runs)?,
             entry: HistoryText::new(workflow::goal_entry(&goal(task, scenario), (around.clock)())),
+            outputs: outputs::names(&outputs::own(), &around.project),
         };
         let mut journal = Journal::create(&journal_folder(board, &name), around.disk.clone())?;
         let event = Event::RunStarted(Box::new(start.clone()));
@@ -380,7 +387,9 @@ impl<'a> Drive<'a> {
         let state = State::new(&start, record.seq);
         let mut drive = Drive::assembled(around, state, journal, gatherer, lock);
         drive.guard.look()?;
-        drive.effect(&record)?;
+        if let Event::RunStarted(start) = &record.event {
+            drive.write_files(start.effects())?;
+        }
         (drive.around.watch)(Notice::Event(&record, &drive.state));
         Ok(drive)
     }
@@ -394,8 +403,10 @@ impl<'a> Drive<'a> {
     ) -> Drive<'a> {
         let guard = Guard::new(&around.board.root);
         let mut snapshots =
-            Snapshots::new(&around.project, &around.board.root, around.disk.clone());
-        snapshots.outputs = outputs::own();
+            Snapshots::new(&around.project, &around.board.root, around.disk.clone())
+                .with_git(around.environment);
+        snapshots.outputs = outputs::own().into_keys().collect();
+        snapshots.named_outputs.clone_from(&state.outputs);
         let mark = mark_of(&around.board.root);
         Drive {
             around,
@@ -436,17 +447,16 @@ impl<'a> Drive<'a> {
         if opened.state.is_none() && opened.records.is_empty() {
             return Err(Error::NothingToResume);
         }
-        let (before, state, adopted_rules) = read_journal(board, &opened, adopt)?;
-        // All but the last are done; the files of the last one may be missing.
-        let last = opened.records.last().cloned();
+        let Continued { state, effects, adopted } = read_journal(board, &opened, adopt)?;
         let snapshot = opened.records.iter().rev().find_map(|record| match &record.event {
             Event::StageStarted(started) => Some(started.snapshot.clone()),
             _ => None,
         });
         let gatherer = gatherer(board)?;
-        let mut drive = Drive::assembled(around, before, opened.journal, gatherer, lock);
+        let kept_outputs = (state.iteration, gates::kept_in(&opened.records, state.iteration));
+        let mut drive = Drive::assembled(around, state, opened.journal, gatherer, lock);
         drive.snapshot = snapshot.flatten();
-        drive.kept_outputs = (state.iteration, gates::kept_in(&opened.records, state.iteration));
+        drive.kept_outputs = kept_outputs;
         drive.last_beat = last_beat;
         let left = crate::sandbox::end_left_behind(&drive.mark);
         if left > 0 {
@@ -461,10 +471,7 @@ impl<'a> Drive<'a> {
             );
             (drive.around.watch)(Notice::Said(said));
         }
-        if let Some(last) = last {
-            drive.effect(&last)?;
-        }
-        drive.state = state;
+        drive.write_files(effects)?;
         if drive.state.phase == Phase::Ended {
             return Err(Error::AlreadyFinished(run));
         }
@@ -478,7 +485,8 @@ impl<'a> Drive<'a> {
         }
         let setup = setup.filter(|setup| drive.state.setup.as_ref() != Some(setup));
         let project = drive.look_after_pause()?;
-        drive.commit(Event::Resumed { limits, setup, adopted_rules, project })?;
+        let outputs = outputs::names(&outputs::own(), &drive.around.project);
+        drive.commit(Event::Resumed { limits, setup, adopted_rules: adopted, project, outputs })?;
         drive.adopt_since(left)?;
         Ok(drive)
     }
@@ -613,8 +621,8 @@ impl<'a> Drive<'a> {
                 }
                 Do::JudgeDecision { answer, check } => {
                     let plan = self.plan()?;
-                    let judged = judge_decision(&self.state, &rules, &answer, check, &plan);
-                    self.commit(judged.event)?;
+                    let event = judge_decision(&self.state, &rules, &answer, check, &plan);
+                    self.commit(event)?;
                 }
                 Do::ReadFiles { paths } => {
                     let files = self.read_files(&paths);
@@ -646,17 +654,18 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Writes an event down, makes its files, folds it.
+    /// Takes an event over: it must fit, is written down, and its files follow.
     fn commit(&mut self, event: Event) -> Result<(), Error> {
         let event = match event.history().is_some() {
             true => files::placed(self.around.board, event)?,
             false => event,
         };
         self.fenced()?;
-        let record = self.journal.append((self.around.clock)(), event.without_repetition())?;
-        self.effect(&record)?;
-        let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
-        self.state.apply(&record, &rules)?;
+        let record = self.journal.next((self.around.clock)(), event.without_repetition());
+        let (state, effects) = self.state.after(&record, &self.rules())?;
+        self.journal.write(&record)?;
+        self.write_files(effects)?;
+        self.state = state;
         if matches!(record.event, Event::IterationEnded { .. } | Event::Finished { .. }) {
             self.journal.rotate(&self.state)?;
             // The cache saves work and is no truth: what cannot be written is made again.
@@ -878,7 +887,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Facts of the run that are in no file of the blackboard.
-    fn run_facts(&self, stage: &StageId, who: &For) -> Result<RunFacts, gather::Error> {
+    fn run_facts(&mut self, stage: &StageId, who: &For) -> Result<RunFacts, gather::Error> {
         let board = self.around.board;
         let is_main = matches!(who, For::Main);
         let project_files = if is_main { self.snapshots.names() } else { Ok(Vec::new()) };

@@ -70,6 +70,11 @@ pub fn tracked(project: &Path, environment: &Environment) -> Option<BTreeSet<Str
     (!files.is_empty()).then_some(files)
 }
 
+/// The file in which git lists what it tracks.
+pub fn index(folder: &Path) -> Option<PathBuf> {
+    work_tree(folder).map(|(_, own)| own.join("index"))
+}
+
 /// The work tree that a folder is in, and its git folder.
 fn work_tree(folder: &Path) -> Option<(&Path, PathBuf)> {
     folder.ancestors().find_map(|own| Some((own, work_tree_folder(own)?)))

@@ -144,9 +144,21 @@ impl Journal {
         Ok(Opened { journal, state, start: read.start, records: read.records, torn: read.torn })
     }
 
-    /// Writes events down. When it returns, the disk has them.
+    /// The record that an event becomes if it is written next.
+    pub fn next(&self, time: Timestamp, event: Event) -> Record {
+        Record { seq: self.next_seq, time, event }
+    }
+
+    /// Writes an event down. When it returns, the disk has it.
     pub fn append(&mut self, time: Timestamp, event: Event) -> Result<Record, Error> {
-        let record = Record { seq: self.next_seq, time, event };
+        let record = self.next(time, event);
+        self.write(&record)?;
+        Ok(record)
+    }
+
+    /// Writes the next record down. When it returns, the disk has it.
+    pub fn write(&mut self, record: &Record) -> Result<(), Error> {
+        debug_assert_eq!(record.seq, self.next_seq, "records are written in order");
         let bytes = encoded(&Line::Record(Box::new(record.clone())));
         let path = segment_path(&self.folder, self.segment);
         self.disk.append(&mut self.file, &path, &bytes)?;
@@ -158,7 +170,7 @@ impl Journal {
         if let Some(start) = &mut self.start {
             start.adopt(&record.event);
         }
-        Ok(record)
+        Ok(())
     }
 
     /// At the end of an iteration: a new segment, where this one is long enough.
@@ -367,6 +379,7 @@ fn nothing_started() -> baton_core::event::RunStarted {
         setup: None,
         machine: None,
         archived_plan: None,
+        outputs: Vec::new(),
         entry: baton_core::event::HistoryText::new(String::new()),
     }
 }

@@ -211,7 +211,7 @@ fn kinds(project: &Path) -> Kinds {
     let all: Vec<&Ecosystem> =
         ECOSYSTEMS.iter().filter(|kind| marked(kind) || weakly(kind)).collect();
     let strong: Vec<&Ecosystem> = all.iter().copied().filter(marked).collect();
-    let main = if strong.is_empty() { all.clone() } else { strong };
+    let main = if strong.is_empty() { all.iter().copied().take(1).collect() } else { strong };
     Kinds { all, main }
 }
 
@@ -344,12 +344,13 @@ mod tests {
 
     #[test]
     fn coverage_is_measurable_only_if_it_is_for_every_kind_of_the_projects_code() {
-        let cases: [(&[&str], &[&str], &[&str]); 7] = [
+        let cases: [(&[&str], &[&str], &[&str]); 8] = [
             (&["Cargo.toml"], &["cargo-llvm-cov"], &["cargo llvm-cov"]),
             // A Makefile and a script do not make it a project of their kind.
             (&["Cargo.toml", "Makefile", "tool.py"], &["gcovr", "coverage"], &[]),
             (&["Makefile"], &["gcovr"], &["gcovr"]),
             (&["tool.py"], &["coverage"], &["python -m coverage run"]),
+            (&["tool.py", "Makefile"], &["coverage"], &["python -m coverage run"]),
             (&["Cargo.toml", "pyproject.toml"], &["pytest-cov"], &[]),
             (
                 &["Cargo.toml", "pyproject.toml"],

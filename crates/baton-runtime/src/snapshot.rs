@@ -1,23 +1,28 @@
 //! The project's files, tracked or not, kept by their content before and after a stage that may write
-//! them. No program is run and nothing of git is touched: a project's own configuration cannot make
-//! us start anything. Files that git ignores are not covered, and that is said.
+//! them. Nothing of git is touched; which files it tracks is asked for without the project's own
+//! configuration, which therefore cannot make us start anything. Files that git ignores and does not
+//! track are not covered, and this is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load;
+use crate::git;
+use crate::load::{self, Environment};
 use crate::store::{self, Disk};
 
 const FOLDER: &str = "snapshots";
 /// A larger file is not kept; it is named.
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_MANIFEST: u64 = 1 << 30;
+/// Folders of version control, whose content is not the project's.
+const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 /// A file changed so shortly before the look may change again without a new time.
 const RACY_SECONDS: i64 = 2;
 
@@ -70,6 +75,17 @@ pub struct Snapshots {
     pub skipped: Vec<String>,
     /// Files that another process is writing for us, by device and inode: never restored.
     pub outputs: BTreeSet<(u64, u64)>,
+    /// Files that received the output of this run, by name: never restored.
+    pub named_outputs: BTreeSet<String>,
+    tracked: Tracked,
+}
+
+/// The files that git tracks; asked for again only when git's index has changed.
+#[derive(Debug, Default)]
+struct Tracked {
+    environment: Option<Environment>,
+    index: Option<(u64, u64, i64, i64)>,
+    names: Option<Arc<BTreeSet<String>>>,
 }
 
 impl Snapshots {
@@ -77,8 +93,28 @@ impl Snapshots {
         let known = load::text(&board.join(FOLDER).join("index.json"), MAX_MANIFEST).ok();
         let known = known.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let (project, board) = (project.to_owned(), board.to_owned());
-        let (skipped, outputs) = (Vec::new(), BTreeSet::new());
-        Snapshots { project, board, disk, known, skipped, outputs }
+        let (skipped, outputs, named_outputs) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let tracked = Tracked::default();
+        Snapshots { project, board, disk, known, skipped, outputs, named_outputs, tracked }
+    }
+
+    /// The same; files that git tracks are part of a snapshot though a rule ignores them.
+    #[must_use]
+    pub fn with_git(mut self, environment: &Environment) -> Snapshots {
+        self.tracked.environment = Some(environment.clone());
+        self
+    }
+
+    /// The files of the project that git tracks. `None` outside git and before the first one.
+    pub fn tracked(&mut self) -> Option<Arc<BTreeSet<String>>> {
+        let environment = self.tracked.environment.as_ref()?;
+        let metadata = fs::metadata(git::index(&self.project)?).ok()?;
+        let index = (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+        if self.tracked.index != Some(index) {
+            self.tracked.names = git::tracked(&self.project, environment).map(Arc::new);
+            self.tracked.index = Some(index);
+        }
+        self.tracked.names.clone()
     }
 
     /// Keeps the project as it is now; its name is made of its content.
@@ -102,7 +138,7 @@ impl Snapshots {
     }
 
     /// The names of the project's files that are not ignored, without a look at their content.
-    pub fn names(&self) -> Result<Vec<String>, Error> {
+    pub fn names(&mut self) -> Result<Vec<String>, Error> {
         let paths = self.paths()?.into_iter();
         let inside = paths
             .filter_map(|path| Some(path.strip_prefix(&self.project).ok()?.to_str()?.to_owned()));
@@ -170,15 +206,20 @@ impl Snapshots {
         Ok((manifest, looks))
     }
 
-    fn paths(&self) -> Result<Vec<PathBuf>, Error> {
+    fn paths(&mut self) -> Result<Vec<PathBuf>, Error> {
+        let tracked = self.tracked();
+        // A project inside a work tree has the ignore rules above it too.
+        let is_inside = git::top(&self.project).is_some_and(|top| top != self.project);
         let board = fs::canonicalize(&self.board).unwrap_or_else(|_| self.board.clone());
         let walk = ignore::WalkBuilder::new(&self.project)
             .hidden(false)
             .git_global(false)
             .require_git(false)
-            .parents(false)
+            .parents(is_inside)
+            // A file for search tools; git does not follow it.
+            .ignore(false)
             .filter_entry(move |entry| {
-                entry.file_name() != ".git"
+                !VERSION_CONTROL.iter().any(|name| entry.file_name() == *name)
                     && (entry.depth() == 0
                         || !entry.file_type().is_some_and(|kind| kind.is_dir())
                         || fs::canonicalize(entry.path()).map_or(true, |path| path != board))
@@ -194,7 +235,15 @@ impl Snapshots {
                 paths.push(entry.into_path());
             }
         }
+        // Ignored, and added to git all the same.
+        let board = fs::canonicalize(&self.board).unwrap_or_else(|_| self.board.clone());
+        let tracked = tracked.iter().flat_map(|names| names.iter());
+        paths.extend(tracked.map(|name| self.project.join(name)).filter(|path| {
+            let is_file = |own: fs::Metadata| own.is_file() || own.is_symlink();
+            fs::symlink_metadata(path).is_ok_and(is_file) && !path.starts_with(&board)
+        }));
         paths.sort();
+        paths.dedup();
         Ok(paths)
     }
 
@@ -272,9 +321,11 @@ impl Snapshots {
         Ok(changed)
     }
 
-    fn is_output(&self, name: &str) -> bool {
+    /// True if a file receives the output of this run.
+    pub fn is_output(&self, name: &str) -> bool {
         let metadata = fs::metadata(self.project.join(name));
-        metadata.is_ok_and(|own| self.outputs.contains(&(own.dev(), own.ino())))
+        self.named_outputs.contains(name)
+            || metadata.is_ok_and(|own| self.outputs.contains(&(own.dev(), own.ino())))
     }
 
     fn restore_one(&self, name: &str, entry: &Entry) -> Result<(), Error> {

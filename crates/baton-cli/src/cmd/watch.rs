@@ -368,7 +368,8 @@ pub(super) fn undo(place: &Place, iteration: Option<u32>, snapshot: Option<&str>
         }
     };
     let mut snapshots =
-        Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
+        Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default())
+            .with_git(&place.environment);
     let snapshot_failed =
         |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
     // A name that is wrong must not cost anything.
@@ -410,6 +411,7 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
             let (snapshot, project) = match &record.event {
                 Event::StageStarted(own) => (&own.snapshot, &own.project),
                 Event::StageEnded(own) => (&own.snapshot, &own.project),
+                Event::Resumed { project, .. } => (&None, project),
                 _ => continue,
             };
             wanted.extend(snapshot.clone());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Job, Phase, Rules, State, judge};
+use super::{Effect, Job, Phase, Rules, State, judge};
 use crate::event::Evaluation;
 use crate::id::{AgentName, Timestamp};
 use crate::policy::EvaluationRules;
@@ -120,6 +120,7 @@ impl State {
         evaluation: &Evaluation,
         time: Timestamp,
         rules: &Rules<'_>,
+        effects: &mut Vec<Effect>,
     ) -> Option<Phase> {
         let own = rules.pack.policy.evaluation.as_ref()?;
         self.add(&evaluation.spent);
@@ -137,11 +138,13 @@ impl State {
             self.current.evaluation = Some(line);
             return Some(self.stands(job, rules));
         };
-        self.overturn(
-            &job.agent,
-            &format!("evaluation {}: {line}, {}% wanted", evaluation.number, own.success_percent),
-            rules,
-        );
+        let why =
+            format!("evaluation {}: {line}, {}% wanted", evaluation.number, own.success_percent);
+        let problems: Vec<String> = (evaluation.problems.iter())
+            .map(|own| format!("{}: {} ({} samples)", own.problem_id, own.title, own.affected))
+            .collect();
+        effects.push(self.publish_overturned(job, &why, &problems.join("\n"), rules));
+        self.overturn(&job.agent, &why, rules);
         if back.is_empty() {
             self.current.evaluation = Some(line);
         } else {
@@ -154,8 +157,15 @@ impl State {
     }
 
     /// The samples could not be run; who made them has to mend it.
-    pub(super) fn not_evaluated(&mut self, job: &Job, why: &str, rules: &Rules<'_>) -> Phase {
+    pub(super) fn not_evaluated(
+        &mut self,
+        job: &Job,
+        why: &str,
+        rules: &Rules<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Phase {
         let why = format!("the evaluation was refused: {}", text::cut(why, 1_000));
+        effects.push(self.publish_overturned(job, &why, "", rules));
         self.evaluation_counted = (0, 0);
         self.overturn(&job.agent, &why, rules);
         self.current.evaluation = Some(why);

@@ -11,25 +11,15 @@ use crate::problem::{Problem, list};
 use crate::report::{self, Expected, Report};
 use crate::text;
 
-/// What became of an answer: the event, and the plan's new text where it changed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    pub event: Event,
-    pub plan: Option<String>,
-}
-
-/// MAIN's answer. `plan` is the plan's text as it stands.
+/// Judges MAIN's answer. `plan` is the current text of the plan.
 pub fn judge_decision(
     state: &State,
     rules: &Rules<'_>,
     answer: &str,
     check: bool,
     plan: &str,
-) -> Judged {
-    let refused = |problems: &[Problem]| Judged {
-        event: Event::DecisionRefused { problem: explained(problems) },
-        plan: None,
-    };
+) -> Event {
+    let refused = |problems: &[Problem]| Event::DecisionRefused { problem: explained(problems) };
     let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
     let agents = rules.pack.manifest.agent_names();
     if let Some(Ok(_)) = decision::reads(answer) {
@@ -73,7 +63,7 @@ pub fn judge_decision(
         plan_changes: applied.as_ref().map_or(0, |applied| applied.changes.len()),
         open,
     };
-    Judged { event: Event::Decided(Box::new(decided)), plan: new.filter(|new| new != plan) }
+    Event::Decided(Box::new(decided))
 }
 
 /// Where code or the person said who is next, nobody else is.
@@ -241,7 +231,14 @@ pub fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool
     let review =
         state.current.reports.iter().rev().find(|facts| facts.agent == crate::id::FINISH_REVIEW);
     let passed = review.is_some_and(|facts| facts.outcome == Some(Outcome::Pass));
-    if !passed && !overrules {
+    if overrules {
+        return open;
+    }
+    if passed {
+        let of_now =
+            AgentName::new(crate::id::FINISH_REVIEW).map(|name| state.counted_pass(&name).err());
+        open.extend(of_now.ok().flatten());
+    } else {
         let verdict = review.and_then(|facts| facts.verdict.as_deref()).unwrap_or("no verdict");
         open.push(format!("{} says {verdict}", crate::id::FINISH_REVIEW));
     }
@@ -383,7 +380,7 @@ pub(super) fn names(text: &str, id: &str) -> bool {
 }
 
 /// As the model is told.
-fn explained(problems: &[Problem]) -> String {
+pub fn explained(problems: &[Problem]) -> String {
     let lines = problems.iter().take(20).map(ToString::to_string);
     lines.collect::<Vec<_>>().join("\n")
 }

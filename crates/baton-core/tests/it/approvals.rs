@@ -108,6 +108,7 @@ fn an_approval_does_not_outlive_an_interruption() {
         setup: None,
         adopted_rules: None,
         project: None,
+        outputs: Vec::new(),
     });
     assert!(matches!(run.next(), Do::LookAtFiles { .. }), "it is looked at again");
     run.take(seen("two"));
@@ -248,7 +249,13 @@ fn what_an_interrupted_evaluation_took_counts_against_every_budget() {
         cost: Some(1_000),
         ..Limits::of(50, 60)
     };
-    run.take(Event::Resumed { limits, setup: None, adopted_rules: None, project: None });
+    run.take(Event::Resumed {
+        limits,
+        setup: None,
+        adopted_rules: None,
+        project: None,
+        outputs: Vec::new(),
+    });
     run.take(seen("one"));
     let left = |run: &Run<'_>| {
         let state = &run.state;
@@ -408,7 +415,7 @@ proptest! {
                 Do::RunAgent { stage, .. } if stage.name.as_str() == "EXECUTE" => {
                     prop_assert!(approved.contains(&seen_last), "{seen_last} was not approved");
                     match whim {
-                        Whim::Third => run.take(Event::Resumed { limits: baton_core::event::Limits::of(500, 60), setup: None, adopted_rules: None, project: None }),
+                        Whim::Third => run.take(Event::Resumed { limits: baton_core::event::Limits::of(500, 60), setup: None, adopted_rules: None, project: None, outputs: Vec::new() }),
                         Whim::Second => run.reports("FAIL", "\n- [parts] a tool is wrong"),
                         Whim::First => run.reports("PASS", "none"),
                     }

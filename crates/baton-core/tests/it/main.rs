@@ -16,6 +16,7 @@ mod ids;
 mod lab;
 mod mentions;
 mod messages;
+mod notes;
 mod observations;
 mod packs;
 mod plans;

@@ -255,7 +255,7 @@ proptest! {
         material.reports = vec![filed(&pack, "TEST", 7, &body)];
         let prompt = build(Stage::Agent(&agent("DEV")), &material, &mut log()).unwrap();
         let open: Vec<String> = open_lines(&prompt).into_iter().filter(|line| !line.is_empty()).collect();
-        let titles = ["# This machine", "# The task, the user's order", "# Global context (", "# The user's answers in this run", "# Project notes", "# Plan (", "# Files changed in this run", "# Recent related report, for reference: TEST (", "# Work order ("];
+        let titles = ["# This machine", "# The task, the user's order", "# Global context (", "# The user's answers in this run", "# Project notes", "# Plan (", "# Files changed in this run", "# Earlier reports of this run", "# Recent related report, for reference: TEST (", "# Work order ("];
         prop_assert_eq!(open.len(), titles.len(), "{:#?}", open);
         prop_assert!(open.iter().zip(titles).all(|(line, title)| line.starts_with(title)), "{:#?}", open);
         prop_assert_eq!(prompt.tokens(), tokens::count(&prompt.text()));

@@ -2,7 +2,7 @@
 
 use baton_core::id::{AgentName, Timestamp};
 use baton_core::pack::Pack;
-use baton_core::summary::{LINE, Level, Summary};
+use baton_core::summary::{EVIDENCE, LINE, Level, Summary};
 use baton_core::text;
 use proptest::prelude::*;
 
@@ -110,7 +110,7 @@ fn check_bounds(name: &str, summary: &Summary, pack: &Pack) {
             |c: char| c == '\n' || joins(c) || !(c.is_control() || text::is_invisible(c));
         assert!(shown.chars().all(is_plain), "{name} at {level:?}: {shown:?}");
     }
-    assert!(summary.evidence.chars().count() < 200, "{name}");
+    assert!(summary.evidence.chars().count() <= EVIDENCE, "{name}");
 }
 
 #[test]

@@ -11,7 +11,9 @@ use baton_core::event::{
 use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use baton_core::pack::Pack;
 use baton_core::policy::{Gate, Outcome};
-use baton_core::workflow::{Do, Phase, Rules, State, goal_entry, judge_decision, judge_report};
+use baton_core::workflow::{
+    Do, Effect, Phase, Rules, State, goal_entry, judge_decision, judge_report,
+};
 
 use crate::common::pack;
 
@@ -49,6 +51,7 @@ fn start(limits: Limits) -> RunStarted {
         setup: None,
         machine: None,
         archived_plan: None,
+        outputs: Vec::new(),
         entry: HistoryText::new(goal_entry("Make it safe", NOW)),
     }
 }
@@ -63,8 +66,11 @@ impl<'a> Run<'a> {
 
     pub(crate) fn take(&mut self, event: Event) {
         let record = Record { seq: self.state.last_seq + 1, time: NOW, event: event.clone() };
-        if let Err(misfit) = self.state.apply(&record, &self.rules) {
-            panic!("{misfit}");
+        let effects = self.state.apply(&record, &self.rules).unwrap_or_else(|why| panic!("{why}"));
+        for effect in effects {
+            if let Effect::EditPlan(edit) = effect {
+                self.plan = edit.applied_to(&self.plan).unwrap().unwrap();
+            }
         }
         self.seen.push(event);
     }
@@ -79,10 +85,9 @@ impl<'a> Run<'a> {
             match self.next() {
                 Do::Journal(event) => self.take(event),
                 Do::JudgeDecision { answer, check } => {
-                    let judged =
+                    let event =
                         judge_decision(&self.state, &self.rules, &answer, check, &self.plan);
-                    self.plan = judged.plan.unwrap_or_else(|| self.plan.clone());
-                    self.take(judged.event);
+                    self.take(event);
                 }
                 Do::JudgeReport { job, report } => {
                     let event =
@@ -294,7 +299,13 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
     assert_eq!(run.due(), "TEST again");
     run.says("iteration: 9\nverdict: PASS\nblockers: none\n");
     assert!(run.due().starts_with("stopped: "), "{}", run.due());
-    run.take(Event::Resumed { limits: limits(), setup: None, adopted_rules: None, project: None });
+    run.take(Event::Resumed {
+        limits: limits(),
+        setup: None,
+        adopted_rules: None,
+        project: None,
+        outputs: Vec::new(),
+    });
     assert_eq!(run.due(), "TEST again", "it may try again, and sees its error");
     run.reports("PASS", "none");
     assert_eq!(run.due(), "MAIN");
@@ -517,8 +528,8 @@ fn a_pass_that_an_agent_needs_ends_when_what_was_judged_changes() {
     let result = StageResult::Answer(answer.to_owned());
     let ended = StageEnded::new(stage, attempt, result, Spent::default());
     run.take(Event::StageEnded(Box::new(ended)));
-    let judged = judge_decision(&run.state, &run.rules, answer, false, &run.plan);
-    let Event::DecisionRefused { problem } = judged.event else { panic!("{:?}", judged.event) };
+    let event = judge_decision(&run.state, &run.rules, answer, false, &run.plan);
+    let Event::DecisionRefused { problem } = event else { panic!("{event:?}") };
     let why = "`REVIEW` may not run: `TEST` passed in iteration 5, but its files changed after it: tests/add.rs";
     assert!(problem.contains(why), "{problem}");
 }
@@ -699,7 +710,7 @@ fn stage(run: &mut Run<'_>, answer: Option<&str>) {
 fn judged(run: &mut Run<'_>) {
     let event = match run.next() {
         Do::JudgeDecision { answer, check } => {
-            judge_decision(&run.state, &run.rules, &answer, check, &run.plan).event
+            judge_decision(&run.state, &run.rules, &answer, check, &run.plan)
         }
         Do::JudgeReport { job, report } => {
             judge_report(&run.state, &run.rules, &job.agent, &report, &run.plan)
@@ -816,7 +827,7 @@ fn every_state_takes_or_refuses_every_event() {
             let mut state = run.state.clone();
             let record = Record { seq: state.last_seq + 1, time: NOW, event };
             match state.apply(&record, &run.rules) {
-                Ok(()) => {
+                Ok(_) => {
                     let stopped = if state.stopped.is_some() { ", stopped" } else { "" };
                     table.push_str(&format!("    {kind} -> {}{stopped}\n", state.phase_name()));
                 }
@@ -920,6 +931,7 @@ fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
             setup: None,
             adopted_rules: None,
             project: None,
+            outputs: Vec::new(),
         },
     }
 }
@@ -972,7 +984,7 @@ fn a_random_walk_never_reaches_an_illegal_state() {
             }
             let record = Record { seq, time: NOW, event };
             match run.state.apply(&record, &run.rules) {
-                Ok(()) => taken += 1,
+                Ok(_) => taken += 1,
                 Err(_) => {
                     refused += 1;
                     assert_eq!(run.state, before, "a refused event changed something");
@@ -1054,6 +1066,7 @@ fn a_stage_that_touched_the_blackboard_is_told_when_it_is_asked_again() {
         setup: None,
         adopted_rules: None,
         project: None,
+        outputs: Vec::new(),
     });
     let Do::RunAgent { job, attempt, .. } = run.next() else { panic!() };
     assert!(job.refused[0].problem.contains("memory/dev_plan.md"));
@@ -1074,6 +1087,7 @@ fn a_stop_inside_a_stage_leaves_the_stage_open() {
         setup: None,
         adopted_rules: None,
         project: None,
+        outputs: Vec::new(),
     });
     assert_eq!(run.next(), open, "it is continued, and not begun again");
 }

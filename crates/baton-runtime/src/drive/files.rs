@@ -3,19 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::event::{ArchivedPlan, Event, Record, ReportFacts};
+use baton_core::event::{ArchivedPlan, Event, HistoryText, ReportFacts};
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
 use baton_core::notes;
-use baton_core::policy::Subloop;
 use baton_core::prompt::{Correction, Prompt};
 use baton_core::report::{self, Expected};
 use baton_core::summary::Summary;
-use baton_core::workflow::{
-    CHANGED, GatesOf, Job, Phase, Rules, facts_of, gate_failure, judge_decision, plan_hash,
-};
+use baton_core::workflow::{Effect, PlanEdit, SubloopState, explained, facts_of, plan_hash};
 use serde_json::json;
 
-use super::{Drive, Error};
+use super::{Drive, Error, Notice};
 use crate::board::{Board, HISTORY_FILE, NOTES_FILE, PLAN_FILE, TASK_FILE};
 use crate::load;
 use crate::store::Disk;
@@ -97,16 +94,23 @@ pub(super) fn clear_away(board: &Board, disk: &Disk) -> Result<(), Error> {
 }
 
 /// The first iteration that no run of the blackboard has begun: a run that was given up has reports
-/// in the archive, but no entry in the history.
+/// in the archive, but no entry in the history. A run without a record has begun none.
 pub(super) fn iteration_after(board: &Board, runs: &[String]) -> Result<Iteration, Error> {
-    let Some(last) = runs.last() else { return Ok(Iteration(1)) };
-    let looked = crate::journal::look(&super::journal_folder(board, last))?;
-    let begun = looked.records.iter().filter_map(|record| match &record.event {
-        Event::StageStarted(started) => Some(started.stage.iteration.0),
-        _ => None,
-    });
-    let of_state = looked.state.map_or(0, |state| state.iteration.0);
-    Ok(Iteration(begun.max().unwrap_or(0).max(of_state.saturating_sub(1)).saturating_add(1)))
+    for run in runs.iter().rev() {
+        let looked = crate::journal::look(&super::journal_folder(board, run))?;
+        if looked.state.is_none() && looked.records.is_empty() {
+            continue;
+        }
+        let begun = looked.records.iter().filter_map(|record| match &record.event {
+            Event::StageStarted(started) => Some(started.stage.iteration.0),
+            _ => None,
+        });
+        let of_state = looked.state.as_ref().map_or(0, |state| state.iteration.0);
+        let last = begun.max().unwrap_or(0).max(of_state.saturating_sub(1));
+        let next = last.saturating_add(1).max(looked.start.first_iteration.0);
+        return Ok(Iteration(next));
+    }
+    Ok(Iteration(1))
 }
 
 /// The plan's text; none is an empty one.
@@ -190,58 +194,30 @@ impl Drive<'_> {
         }
     }
 
-    /// Makes the files of an event. The state is still the one before it.
-    pub(super) fn effect(&mut self, record: &Record) -> Result<(), Error> {
-        match &record.event {
-            Event::Decided(decided) => self.new_plan(&decided.plan_before),
-            Event::ReportRefused { .. } => self.archived(),
-            Event::ReportAccepted(facts) => {
-                self.archived()?;
-                self.published(facts)
+    /// Writes the files that follow from an event.
+    pub(super) fn write_files(&mut self, effects: Vec<Effect>) -> Result<(), Error> {
+        effects.into_iter().try_for_each(|effect| self.write_one(effect))
+    }
+
+    fn write_one(&mut self, effect: Effect) -> Result<(), Error> {
+        match effect {
+            Effect::AppendHistory(entry) => self.append_history(&entry),
+            Effect::WriteTask(text) => self.write(TASK_FILE, text.as_bytes()),
+            Effect::ArchivePlan(plan) => self.archive_plan(&plan),
+            Effect::EditPlan(edit) => self.edit_plan(&edit),
+            Effect::ArchiveReport { path, text } => self.archive_report(&path, &text),
+            Effect::PublishReport { path, text } => self.write(&path, text.as_bytes()),
+            Effect::KeepNotes { agent, iteration, report } => {
+                self.keep_notes(&agent, iteration, &report)
             }
-            Event::GateEnded { passed: false, command, output, log, .. } => {
-                self.overturned(command, output, log.as_deref())
-            }
-            Event::Evaluated(evaluation) => self.overturned_by(evaluation),
-            Event::EvaluationRefused { why, .. } => self.refused(why),
-            // Before an evaluation; before work nothing is published yet.
-            Event::FilesSeen(seen) if !self.state.is_approved(seen) => self.refused(CHANGED),
-            Event::SubloopEntered { reason } => {
-                self.lock_subloop()?;
-                self.subloop_state(1, reason)
-            }
-            Event::SubloopEnded(_) => self.subloop_left(),
-            Event::Asked { question, by } => {
-                let text = json!({ "question": question, "by": by, "asked_seq": record.seq });
+            Effect::WriteQuestion { question, by, asked_seq } => {
+                let text = json!({ "question": question, "by": by, "asked_seq": asked_seq });
                 self.write(QUESTION, format!("{text:#}\n").as_bytes())
             }
-            Event::Answered { .. } => {
-                self.history(record)?;
-                self.remove(QUESTION)
-            }
-            Event::RunStarted(start) => {
-                self.history(record)?;
-                self.write(TASK_FILE, format!("{}\n", start.task.trim_end()).as_bytes())?;
-                match &start.archived_plan {
-                    Some(plan) => self.archive_plan(plan),
-                    None => Ok(()),
-                }
-            }
-            Event::IterationEnded { .. } | Event::Finished { .. } => self.history(record),
-            Event::Resumed { .. }
-            | Event::StageStarted(_)
-            | Event::StageEnded(_)
-            | Event::StageLost { .. }
-            | Event::DecisionRefused { .. }
-            | Event::FilesRead { .. }
-            | Event::GateStarted { .. }
-            | Event::GateEnded { .. }
-            | Event::FilesSeen(_)
-            | Event::EvaluationStarted { .. }
-            | Event::EvaluationPaused { .. }
-            | Event::Adopted { .. }
-            | Event::Abandoned
-            | Event::Stopped { .. } => Ok(()),
+            Effect::RemoveQuestion => self.remove(QUESTION),
+            Effect::LockSubloop => self.lock_subloop(),
+            Effect::WriteSubloopState(state) => self.write_subloop_state(&state),
+            Effect::EndSubloop { tester, fixer, most } => self.end_subloop(&tester, &fixer, most),
         }
     }
 
@@ -252,18 +228,16 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// The plan after a decision. A plan that is neither the old nor the new one was edited by a
-    /// person since, and stays.
-    fn new_plan(&mut self, before: &str) -> Result<(), Error> {
-        let Phase::JudgeDecision { check, answer, .. } = &self.state.phase else { return Ok(()) };
-        let text = self.plan()?;
-        if plan_hash(&text) != before {
-            return Ok(());
-        }
-        let rules = Rules { pack: &self.around.board.pack, config: &self.around.board.config };
-        match judge_decision(&self.state, &rules, answer, *check, &text).plan {
-            Some(new) => self.write(PLAN_FILE, new.as_bytes()),
-            None => Ok(()),
+    fn edit_plan(&mut self, edit: &PlanEdit) -> Result<(), Error> {
+        match edit.applied_to(&self.plan()?) {
+            Ok(Some(new)) => self.write(PLAN_FILE, new.as_bytes()),
+            Ok(None) => Ok(()),
+            // It could be applied when it was judged, so another version of Baton judged it.
+            Err(problems) => {
+                let said = format!("the plan stays as it is: {}", explained(&problems));
+                (self.around.watch)(Notice::Said(said));
+                Ok(())
+            }
         }
     }
 
@@ -278,8 +252,12 @@ impl Drive<'_> {
         self.write(PLAN_FILE, plan.new.as_bytes())
     }
 
-    /// Keeps the project notes of a report for the agents that follow.
-    fn note(&mut self, agent: &AgentName, report: &str) -> Result<(), Error> {
+    fn keep_notes(
+        &mut self,
+        agent: &AgentName,
+        iteration: Iteration,
+        report: &str,
+    ) -> Result<(), Error> {
         let policy = &self.around.board.pack.policy;
         let summary = Summary::of(report.as_bytes(), agent, policy, None);
         let file = load::text(&self.around.board.root.join(NOTES_FILE), load::SMALL);
@@ -289,95 +267,23 @@ impl Drive<'_> {
             // Notes help and decide nothing: a file that cannot be read is the user's to look at.
             Err(_) => return Ok(()),
         };
-        let iteration = self.state.iteration;
         match notes::merged(&file, &summary.project_notes, agent, iteration) {
             Some(text) => self.write(NOTES_FILE, text.as_bytes()),
             None => Ok(()),
         }
     }
 
-    /// Every report is kept, accepted or refused.
-    fn archived(&mut self) -> Result<(), Error> {
-        let Phase::JudgeReport { job, report } = &self.state.phase else { return Ok(()) };
-        let name = self.state.archive_name(job);
-        let path = self.around.board.root.join("reports/archive").join(name.file());
-        let report = report.clone();
+    fn archive_report(&mut self, path: &str, report: &str) -> Result<(), Error> {
+        let path = self.around.board.root.join(path);
         if !load::bytes(&path, report::MAX_BYTES * 4).is_ok_and(|own| own == report.as_bytes()) {
             self.around.disk.write_here(&path, report.as_bytes())?;
         }
         Ok(())
     }
 
-    fn published(&mut self, facts: &ReportFacts) -> Result<(), Error> {
-        let Phase::JudgeReport { job, report } = self.state.phase.clone() else { return Ok(()) };
-        let text = match &facts.overturned {
-            None => baton_core::text::without_fence(&report).trim_start_matches('\n').to_owned(),
-            Some(why) => self.overturned_text(&job, why, ""),
-        };
-        self.write(&report_name(&job), text.as_bytes())?;
-        self.note(&job.agent, &report)?;
-        match (job.subloop, self.state.current.subloop.clone()) {
-            (Some(number), Some(sub)) => self.subloop_state(number, &sub.reason),
-            _ => Ok(()),
-        }
-    }
-
-    /// A pass whose gate failed is published as the failure that it is.
-    fn overturned(&mut self, command: &str, output: &str, log: Option<&str>) -> Result<(), Error> {
-        let Phase::Gates { of: GatesOf::Report(job), .. } = self.state.phase.clone() else {
-            return Ok(());
-        };
-        let why = gate_failure(command, output);
-        let mut text = self.overturned_text(&job, &why, output);
-        if let Some(log) = log {
-            text.push_str(&format!("\nThe whole output of the gate: {log}\n"));
-        }
-        self.write(&report_name(&job), text.as_bytes())
-    }
-
-    fn refused(&mut self, why: &str) -> Result<(), Error> {
-        let why = format!("the evaluation was refused: {}", baton_core::text::cut(why, 1_000));
-        self.overturned_evaluation(&why, "")
-    }
-
-    pub(super) fn overturned_evaluation(&mut self, why: &str, output: &str) -> Result<(), Error> {
-        let Phase::Evaluate { job, .. } = self.state.phase.clone() else { return Ok(()) };
-        let text = self.overturned_text(&job, why, output);
-        self.write(&report_name(&job), text.as_bytes())
-    }
-
-    fn overturned_text(&self, job: &Job, why: &str, output: &str) -> String {
-        let rules = &self.around.board.pack.policy.report_rules;
-        let class = rules.classify(why).map_or(String::new(), |class| format!("[{class}] "));
-        let report = report::Report {
-            agent: job.agent.clone(),
-            iteration: self.state.iteration,
-            verdict: Some(report::Verdict {
-                word: rules.verdict_fail.first().to_owned(),
-                outcome: baton_core::policy::Outcome::Fail,
-            }),
-            blockers: vec![report::Blocker {
-                class: baton_core::policy::UNKNOWN_CLASS.to_owned(),
-                text: format!("{class}{}", baton_core::text::shown(why, 400)),
-            }],
-        };
-        let name = self.state.archive_name(job);
-        let mut text = report::render(&report, rules);
-        text.push_str(&format!(
-            "\nBaton overturned the verdict of {}: {why}. The report as it was written: reports/archive/{}\n",
-            job.agent,
-            name.file()
-        ));
-        if !output.is_empty() {
-            let fence = baton_core::text::fence_for(output);
-            text.push_str(&format!("\n{fence}\n{}\n{fence}\n", baton_core::text::stripped(output)));
-        }
-        text
-    }
-
     /// For other readers; Baton's own state is the journal.
-    fn subloop_state(&mut self, number: u32, reason: &str) -> Result<(), Error> {
-        let Some(subloop) = self.around.board.pack.policy.subloop.clone() else { return Ok(()) };
+    fn write_subloop_state(&mut self, state: &SubloopState) -> Result<(), Error> {
+        let SubloopState { tester, fixer, iteration, number, reason } = state;
         let report = |agent: &AgentName| {
             let numbered = format!("reports/report_{}_subloop_{number}.md", agent.file_stem());
             let is_there = self.around.board.root.join(&numbered).exists();
@@ -385,10 +291,10 @@ impl Drive<'_> {
         };
         let state = json!({
             "active": true,
-            "iteration": self.state.iteration,
+            "iteration": iteration,
             "sub_iteration": number,
-            "test_report": report(&subloop.tester),
-            "dev_report": report(&subloop.fixer),
+            "test_report": report(tester),
+            "dev_report": report(fixer),
             "entry_reason": reason,
             "exit_condition": null,
         });
@@ -396,15 +302,15 @@ impl Drive<'_> {
     }
 
     /// The last pair becomes the standard report; the temporary files go, the archive stays.
-    fn subloop_left(&mut self) -> Result<(), Error> {
-        let Some(Subloop { tester, fixer, max, .. }) =
-            self.around.board.pack.policy.subloop.clone()
-        else {
-            return Ok(());
-        };
-        for agent in [&tester, &fixer] {
+    fn end_subloop(
+        &mut self,
+        tester: &AgentName,
+        fixer: &AgentName,
+        most: u32,
+    ) -> Result<(), Error> {
+        for agent in [tester, fixer] {
             let stem = agent.file_stem();
-            let names: Vec<String> = (1..=max)
+            let names: Vec<String> = (1..=most)
                 .map(|number| format!("reports/report_{stem}_subloop_{number}.md"))
                 .filter(|name| self.around.board.root.join(name).exists())
                 .collect();
@@ -425,8 +331,7 @@ impl Drive<'_> {
     }
 
     /// Puts an entry into the history, where it is not there already.
-    pub(super) fn history(&mut self, record: &Record) -> Result<(), Error> {
-        let Some(entry) = record.event.history() else { return Ok(()) };
+    fn append_history(&mut self, entry: &HistoryText) -> Result<(), Error> {
         let board = self.around.board;
         let path = board.history_file();
         let length = history_length(board)?;
@@ -468,12 +373,4 @@ impl Drive<'_> {
 fn is_left_of(text: &[u8], there: &[u8]) -> bool {
     let mut pairs = there.iter().zip(text);
     there.len() <= text.len() && pairs.all(|(own, wanted)| own == wanted || *own == 0)
-}
-
-fn report_name(job: &Job) -> String {
-    let stem = job.agent.file_stem();
-    match job.subloop {
-        Some(number) => format!("reports/report_{stem}_subloop_{number}.md"),
-        None => format!("reports/report_{stem}.md"),
-    }
 }

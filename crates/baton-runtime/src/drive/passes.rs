@@ -4,41 +4,53 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 use baton_core::event::ProjectCheck;
 use baton_core::id::AgentName;
 use baton_core::scenario::OUTPUTS;
 
-use super::outputs::{is_log, is_made_by_tools};
+use super::outputs::{is_data, is_log, is_made_by_tools};
 use super::{Drive, Error};
-use crate::git;
 use crate::snapshot::{self, Entry, Manifest};
 
 /// Names of files in one event; of more only their number is kept.
 const NAMED: usize = 40;
 
 /// Files by which changes are judged; each is looked up once, when it is needed.
-#[derive(Default)]
 struct Known {
     /// Files that git tracks; `None` outside git and before the first file is added.
-    tracked: OnceCell<Option<BTreeSet<String>>>,
+    tracked: Option<Arc<BTreeSet<String>>>,
     /// The project at the first look of the run.
     first: OnceCell<Option<Manifest>>,
     /// The project after the last stage that may write.
     written: OnceCell<Option<Manifest>>,
 }
 
+impl Known {
+    fn is_tracked(&self, name: &str) -> bool {
+        let Some(tracked) = &self.tracked else { return false };
+        // Of a submodule git tracks only the folder.
+        let mut outer = name.match_indices('/').map(|(at, _)| &name[..at]);
+        tracked.contains(name) || outer.any(|folder| tracked.contains(folder))
+    }
+}
+
 impl Drive<'_> {
+    fn known(&mut self) -> Known {
+        let tracked = self.snapshots.tracked();
+        Known { tracked, first: OnceCell::new(), written: OnceCell::new() }
+    }
+
     /// Compares the project of this snapshot with the last look and with every pass of the run.
     /// `told`: changes that are already known. `None`: no news.
     pub(super) fn project_check(
-        &self,
+        &mut self,
         now: &str,
         told: &[String],
     ) -> Result<Option<Box<ProjectCheck>>, Error> {
+        let known = self.known();
         let passes = &self.state.passes;
-        let known = Known::default();
         let (mut void, mut reworked) = (BTreeMap::new(), BTreeMap::new());
         for (agent, seq, reference) in self.state.passes_given() {
             let Some(at) = reference.at.as_ref().filter(|at| *at != now) else { continue };
@@ -67,11 +79,16 @@ impl Drive<'_> {
     }
 
     /// Files because of which a pass of a stage that may not write does not count.
-    pub(super) fn voiding_stage(&self, before: &str, after: &str) -> Result<Vec<String>, Error> {
+    pub(super) fn voiding_stage(
+        &mut self,
+        before: &str,
+        after: &str,
+    ) -> Result<Vec<String>, Error> {
         if before == after {
             return Ok(Vec::new());
         }
-        Ok(named(self.voiding(before, after, None, &Known::default())?))
+        let known = self.known();
+        Ok(named(self.voiding(before, after, None, &known)?))
     }
 
     /// Files that changed between two snapshots, without the output of this process.
@@ -89,11 +106,6 @@ impl Drive<'_> {
         let mut changed = self.changed(before, after)?;
         changed.retain(|name| !self.is_noise(name, &from, &to));
         Ok(changed)
-    }
-
-    fn tracked<'k>(&self, known: &'k Known) -> Option<&'k BTreeSet<String>> {
-        let (project, environment) = (&self.around.project, self.around.environment);
-        known.tracked.get_or_init(|| git::tracked(project, environment)).as_ref()
     }
 
     /// The project after the last stage that may write.
@@ -132,13 +144,12 @@ impl Drive<'_> {
             return Ok(changed);
         }
         let (from, to) = (self.snapshots.manifest(from)?, self.snapshots.manifest(to)?);
-        let tracked = self.tracked(known);
         let last = self.state.passes.written.as_ref().map(|(seq, _)| *seq);
         let is_later = last.zip(since).is_some_and(|(last, since)| last > since);
         let later = self.written(known).filter(|_| is_later);
         changed.retain(|name| {
             let before = from.files.get(name);
-            if tracked.is_some_and(|tracked| tracked.contains(name)) {
+            if known.is_tracked(name) {
                 return true;
             }
             if self.is_noise(name, &from, &to) {
@@ -148,32 +159,36 @@ impl Drive<'_> {
             if later.is_some_and(|after| after.files.get(name) != before) {
                 return true;
             }
-            match (before, tracked) {
+            match (before, &known.tracked) {
                 // A new file of which git does not know is named, and no more.
                 (None, _) => false,
                 (Some(_), None) => true,
-                (Some(_), Some(_)) => self.is_of_the_run(name, known),
+                // A removed file may have been tracked until it was removed.
+                (Some(_), Some(_)) => {
+                    !to.files.contains_key(name) || self.is_of_the_run(name, known)
+                }
             }
         });
         Ok(changed)
     }
 
-    /// True if a change is not part of the work: a log that grew, a generated file, or a file that
-    /// Baton itself writes in an evaluation.
+    /// True if a change is not part of the work: a log, a stream of data that grew, a generated file,
+    /// or a file that Baton itself writes in an evaluation.
     fn is_noise(&self, name: &str, from: &Manifest, to: &Manifest) -> bool {
         // Only a mark that was there when the pass was given: anyone could make one later.
         let is_there = |mark: &str| from.files.contains_key(mark);
         let has_grown = || match (from.files.get(name), to.files.get(name)) {
-            // A new JSON file may be a part of the work; one that grows at its end is a stream.
+            // A new file of data may be a part of the work; one that grows at its end is a stream.
             (None, Some(_)) => !name.ends_with(".json"),
             (Some(before), Some(after)) => self.has_grown(before, after),
             (_, None) => false,
         };
+        let is_stream = is_log(name) && (!is_data(name) || has_grown());
         let is_evaluation =
             self.state.scenario.as_ref().is_some_and(|scenario| {
                 name.starts_with(&format!("scenarios/{scenario}/{OUTPUTS}/"))
             });
-        is_evaluation || is_made_by_tools(name, is_there) || is_log(name) && has_grown()
+        is_evaluation || is_made_by_tools(name, is_there) || is_stream
     }
 
     /// True if a file only got longer at its end.
@@ -188,8 +203,7 @@ impl Drive<'_> {
     }
 
     fn is_own_output(&self, name: &str) -> bool {
-        let metadata = std::fs::metadata(self.around.project.join(name));
-        metadata.is_ok_and(|own| self.snapshots.outputs.contains(&(own.dev(), own.ino())))
+        self.snapshots.is_output(name)
     }
 }
 

@@ -8,7 +8,7 @@ use baton_core::document::Document;
 use baton_core::event::{AdoptedRules, Event, Record, RulesText, RunStarted, Switches};
 use baton_core::pack::{self, Agent, Pack};
 use baton_core::policy::{self, Policy};
-use baton_core::workflow::{Rules, State};
+use baton_core::workflow::{Effect, Rules, State};
 
 use super::Error;
 use crate::board::{Board, POLICY_FILE, PROMPTS, board_pack_files};
@@ -242,11 +242,12 @@ impl Told<'_> {
         start
     }
 
-    pub(super) fn folded(&self, board: &Board) -> Result<State, Error> {
+    /// The state after the last record, and the files that follow from that record.
+    pub(super) fn folded(&self, board: &Board) -> Result<(State, Vec<Effect>), Error> {
         let mut failed = None;
         for past in beginnings(board, self.start) {
             match self.folded_from(board, past) {
-                Ok(state) => return Ok(state),
+                Ok(folded) => return Ok(folded),
                 Err(error) => {
                     failed.get_or_insert(error);
                 }
@@ -265,20 +266,25 @@ impl Told<'_> {
         }
     }
 
-    fn folded_from(&self, board: &Board, mut past: Option<Past>) -> Result<State, Error> {
-        let (mut state, rest) = match (self.state, self.records) {
-            (Some(state), records) => (state.clone(), records),
+    fn folded_from(
+        &self,
+        board: &Board,
+        mut past: Option<Past>,
+    ) -> Result<(State, Vec<Effect>), Error> {
+        let (mut state, mut effects, rest) = match (self.state, self.records) {
+            // The files of everything before a checkpoint are written.
+            (Some(state), records) => (state.clone(), Vec::new(), records),
             (None, [Record { seq, event: Event::RunStarted(start), .. }, rest @ ..]) => {
-                (State::new(start, *seq), rest)
+                (State::new(start, *seq), start.effects(), rest)
             }
             (None, _) => return Err(Error::NothingToResume),
         };
         let mut start = self.start.clone();
         for record in rest {
             past = after(board, past, &mut start, &record.event);
-            state.apply(record, &rules(board, past.as_ref()))?;
+            effects = state.apply(record, &rules(board, past.as_ref()))?;
         }
-        Ok(state)
+        Ok((state, effects))
     }
 }
 

@@ -8,7 +8,7 @@ use baton_core::handoff::package::Extra;
 use baton_core::id::{AgentName, Tokens};
 use baton_core::policy::Approval;
 use baton_core::prompt::Injected;
-use baton_core::workflow::{CHANGED, DesignAnswer, Verdict, verdict};
+use baton_core::workflow::{CHANGED, DesignAnswer};
 use serde_json::json;
 
 use super::{Control, Drive, Error, Notice};
@@ -171,30 +171,6 @@ impl Drive<'_> {
         match stopped {
             Some(why) => self.commit(Event::Stopped { why }),
             None => Ok(()),
-        }
-    }
-
-    /// The published report of a pass that the samples did not confirm.
-    pub(super) fn overturned_by(&mut self, evaluation: &Evaluation) -> Result<(), Error> {
-        let Some(rules) = self.around.board.pack.policy.evaluation.clone() else { return Ok(()) };
-        let mut all = self.state.evaluations.clone();
-        all.push(evaluation.clone());
-        match verdict(&all, &rules) {
-            Verdict::Success => Ok(()),
-            Verdict::Again | Verdict::Back(_) => {
-                let problems: Vec<String> = (evaluation.problems.iter())
-                    .map(|own| {
-                        format!("{}: {} ({} samples)", own.problem_id, own.title, own.affected)
-                    })
-                    .collect();
-                let why = format!(
-                    "evaluation {}: {}, {}% wanted",
-                    evaluation.number,
-                    evaluation.line(),
-                    rules.success_percent
-                );
-                self.overturned_evaluation(&why, &problems.join("\n"))
-            }
         }
     }
 

@@ -101,7 +101,7 @@ pub(super) fn offer() -> Offered {
         "timeout": { "type": "integer", "description": "seconds; default 120" },
         "outside": { "type": "boolean", "description": "ask the person to run it unconfined" },
     });
-    let words = "Run a shell command in the project root, confined: it may write the project and $TMPDIR only, has no network, and nothing it starts outlives it. Every call is a new shell.";
+    let words = "Run a shell command in the project root, confined: it may write the project (unless you work read-only) and $TMPDIR, has no network, and nothing it starts outlives it. Every call is a new shell; files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command.";
     super::offer("Bash", words, properties, &["command"])
 }
 

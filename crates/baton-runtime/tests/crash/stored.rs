@@ -31,7 +31,7 @@ fn folded(journal: &Path, from_first: bool) -> State {
     };
     for record in &records {
         match (&mut state, &record.event) {
-            (Some(state), _) => state.apply(record, &rules).unwrap(),
+            (Some(state), _) => drop(state.apply(record, &rules).unwrap()),
             (None, Event::RunStarted(start)) => state = Some(State::new(start, record.seq)),
             (None, event) => panic!("the journal begins with {event:?}"),
         }
