@@ -25,7 +25,7 @@ pub struct Applied {
     pub changes: Vec<Change>,
     pub added: Vec<String>,
     pub dropped: Vec<String>,
-    /// Tasks whose other fields were set.
+    /// Other fields that were set, each with its task.
     pub set: Vec<String>,
 }
 
@@ -76,10 +76,11 @@ impl Plan {
                 let message = format!("the plan could not be read after this: {}", problem.message);
                 located(Problem::new(problem.code, message))
             })?;
-            if let Action::Set { id, .. } = &statement.action
-                && !set.contains(id)
-            {
-                set.push(id.clone());
+            if let Action::Set { id, field, .. } = &statement.action {
+                let field = format!("{id} {field}");
+                if !set.contains(&field) {
+                    set.push(field);
+                }
             }
         }
         self.compared(plan, set, rules, finality).map_err(|problems| {

@@ -113,11 +113,11 @@ fn an_update_changes_only_the_lines_it_must() {
     -  - 1e999 is refused
     +- acceptance: a; b: c
     +- evidence: 中文；证据
-    = M1-T1 set; M1-T2 set
+    = M1-T1 acceptance set; M1-T2 evidence set
     ");
     insta::assert_snapshot!(change(PLAN, "set M2-T1 evidence: seen"), @"
     +- evidence: seen
-    = M2-T1 set
+    = M2-T1 evidence set
     ");
     insta::assert_snapshot!(change(PLAN, "add M1-T3: works under load"), @"
     +### M1-T3: works under load
@@ -130,7 +130,7 @@ fn an_update_changes_only_the_lines_it_must() {
     +### X9: odd id
     +- status: DONE
     +- evidence: e
-    = X9 added; X9 set
+    = X9 added; X9 evidence set
     ");
     insta::assert_snapshot!(change(PLAN, "add M3: Release；add M3-T1: ship"), @"
     +
@@ -156,7 +156,7 @@ fn a_fence_or_comment_belongs_to_the_field_it_is_indented_under_and_to_no_other(
     -  its own log
     -  ```
     +- evidence: new
-    = M1-T1 set
+    = M1-T1 evidence set
     ");
 }
 
