@@ -155,6 +155,8 @@ pub enum Ending {
     /// The model broke the protocol, or refused.
     Failed(String),
     Stopped(String),
+    /// It took longer than it may.
+    TimedOut(String),
 }
 
 /// What a turn may take.

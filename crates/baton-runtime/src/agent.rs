@@ -125,11 +125,6 @@ fn fitting_percent(error: &model::Error) -> usize {
     percent.clamp(5, 90)
 }
 
-/// Why a turn ended that took too long.
-pub fn late(limit: Duration) -> String {
-    format!("it took longer than {} s", limit.as_secs())
-}
-
 /// A call in a few words, for people.
 pub fn brief(call: &ToolCall) -> String {
     let arguments = call.arguments.values().filter_map(|value| value.as_str());
@@ -320,7 +315,9 @@ impl Agent {
             }
             let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
             else {
-                return self.stop(&late(limit)).map(Some);
+                let why = format!("it took longer than {} s", limit.as_secs());
+                self.stop(&why)?;
+                return Ok(Some(Ending::TimedOut(why)));
             };
             match self.conversation.next() {
                 Do::CallModel => match self.call_model(left, interrupt, hear)? {

@@ -87,9 +87,8 @@ fn segment_path(folder: &Path, number: usize) -> PathBuf {
     folder.join(format!("{number:06}.log"))
 }
 
-fn encoded(line: &Line) -> Vec<u8> {
-    let json = serde_json::to_string(line).unwrap_or_default();
-    frame::framed(json.as_bytes())
+fn encoded(path: &Path, line: &Line) -> Result<Vec<u8>, store::Error> {
+    Ok(frame::framed(store::json(path, line)?.as_bytes()))
 }
 
 impl Journal {
@@ -159,8 +158,8 @@ impl Journal {
     /// Writes the next record down. When it returns, the disk has it.
     pub fn write(&mut self, record: &Record) -> Result<(), Error> {
         debug_assert_eq!(record.seq, self.next_seq, "records are written in order");
-        let bytes = encoded(&Line::Record(Box::new(record.clone())));
         let path = segment_path(&self.folder, self.segment);
+        let bytes = encoded(&path, &Line::Record(Box::new(record.clone())))?;
         self.disk.append(&mut self.file, &path, &bytes)?;
         self.next_seq += 1;
         self.length += bytes.len() as u64;
@@ -185,8 +184,8 @@ impl Journal {
         before.push((bytes.len() as u64, crc32fast::hash(&bytes)));
         let checkpoint =
             Box::new(Checkpoint { state: state.clone(), start, before: before.clone() });
-        let first = encoded(&Line::Checkpoint { checkpoint });
         let next = segment_path(&self.folder, self.segment + 1);
+        let first = encoded(&next, &Line::Checkpoint { checkpoint })?;
         // It appears whole or not at all.
         self.disk.write(&next, &first)?;
         self.file = open_for_append(&next)?;

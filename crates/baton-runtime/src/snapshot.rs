@@ -122,7 +122,7 @@ impl Snapshots {
         // Whoever may not read a file of the project may not read it here.
         self.disk.make_private(&self.board.join(FOLDER))?;
         let (manifest, looks) = self.look()?;
-        let text = serde_json::to_string(&manifest.files).unwrap_or_default();
+        let text = store::json(&self.board.join(FOLDER), &manifest.files)?;
         let id = blake3::hash(text.as_bytes()).to_hex()[..32].to_owned();
         let path = self.manifest_path(&id);
         if !path.exists() {
@@ -130,9 +130,9 @@ impl Snapshots {
         }
         if self.known != looks {
             self.known = looks;
-            let index = serde_json::to_string(&self.known).unwrap_or_default();
+            let path = self.board.join(FOLDER).join("index.json");
             // It only saves work: it need not be synced, and is read with care.
-            store::write_new(&self.board.join(FOLDER).join("index.json"), index.as_bytes())?;
+            store::write_new(&path, store::json(&path, &self.known)?.as_bytes())?;
         }
         Ok(id)
     }

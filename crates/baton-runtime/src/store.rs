@@ -489,6 +489,16 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all())
 }
 
+/// A value as it is written to this file. A failure is never an empty record.
+pub fn json(path: &Path, value: &impl serde::Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(io::Error::other).map_err(failed("encode", path))
+}
+
+/// The same over several lines, for people.
+pub fn long_json(path: &Path, value: &impl serde::Serialize) -> Result<String, Error> {
+    serde_json::to_string_pretty(value).map_err(io::Error::other).map_err(failed("encode", path))
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct Error {

@@ -96,8 +96,7 @@ impl Transcript {
         // What an agent saw is nobody else's business.
         disk.make_private(folder)?;
         let path = folder.join(STEPS);
-        let json = serde_json::to_string(head).unwrap_or_default();
-        let first = framed(json.as_bytes());
+        let first = framed(store::json(&path, head)?.as_bytes());
         disk.write_here(&path, &first)?;
         let file = open_file(&path)?;
         let length = first.len() as u64;
@@ -147,9 +146,8 @@ impl Transcript {
     /// the rest is on its way. After a crash of the machine the last result may be unknown, and is
     /// then called so.
     pub fn append(&mut self, step: &Step) -> Result<(), Error> {
-        let json = serde_json::to_string(step).unwrap_or_default();
-        let bytes = framed(json.as_bytes());
         let path = self.folder.join(STEPS);
+        let bytes = framed(store::json(&path, step)?.as_bytes());
         self.disk.append_unsynced(&mut self.file, &path, &bytes)?;
         if matches!(step, Step::Started { .. }) {
             self.disk.sync_data(&self.file, &path)?;

@@ -62,7 +62,7 @@ const COMMANDS: &str = "trust.json";
 const SETUPS: &str = "setups.json";
 
 fn digest(own: &impl serde::Serialize) -> String {
-    let text = serde_json::to_string(own).unwrap_or_default();
+    let text = serde_json::to_string(own).expect("lists of texts can be encoded");
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
@@ -74,6 +74,11 @@ fn key(board: &Board) -> String {
 fn all(path: &Path) -> BTreeMap<String, String> {
     let text = load::text(path, load::SMALL).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn write(path: &Path, known: &BTreeMap<String, String>) -> Result<(), store::Error> {
+    let text = store::long_json(path, known)?;
+    store::write_new(path, format!("{text}\n").as_bytes())
 }
 
 /// Whether everything that the project's files name may be run.
@@ -92,8 +97,7 @@ pub fn trust(board: &Board, environment: &Environment) -> Result<Vec<String>, cr
     if let Some(path) = file(environment, COMMANDS) {
         let mut known = all(&path);
         known.insert(key(board), digest(&commands));
-        let text = serde_json::to_string_pretty(&known).unwrap_or_default();
-        store::write_new(&path, format!("{text}\n").as_bytes())?;
+        write(&path, &known)?;
     }
     Ok(commands)
 }
@@ -105,8 +109,7 @@ pub fn revoke(board: &Board, environment: &Environment) -> Result<bool, crate::b
     if known.remove(&key(board)).is_none() {
         return Ok(false);
     }
-    let text = serde_json::to_string_pretty(&known).unwrap_or_default();
-    store::write_new(&path, format!("{text}\n").as_bytes())?;
+    write(&path, &known)?;
     Ok(true)
 }
 
@@ -153,6 +156,5 @@ pub fn own_setup(
         return Ok(());
     }
     known.insert(key(board), own);
-    let text = serde_json::to_string_pretty(&known).unwrap_or_default();
-    store::write_new(&path, format!("{text}\n").as_bytes())
+    write(&path, &known)
 }

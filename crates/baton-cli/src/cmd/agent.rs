@@ -76,7 +76,7 @@ fn reply(agent: &Agent, ending: Option<Ending>) -> Reply {
     let (code, said) = match ending {
         Some(Ending::Done(text)) => (0, text),
         Some(Ending::Failed(why)) => (PROTOCOL, format!("failed: {why}")),
-        Some(Ending::Stopped(why)) => (LIMIT, format!("stopped: {why}")),
+        Some(Ending::Stopped(why) | Ending::TimedOut(why)) => (LIMIT, format!("stopped: {why}")),
         None => (WAITING, "interrupted; `baton exec --continue -p …` goes on from here".to_owned()),
     };
     let usage = agent.conversation().usage;
@@ -324,7 +324,9 @@ fn turn(
     let mut err = std::io::stderr();
     let said = match &ran {
         Ok(Some(Ending::Done(_))) => String::new(),
-        Ok(Some(Ending::Failed(why) | Ending::Stopped(why))) => format!("[{why}]"),
+        Ok(Some(Ending::Failed(why) | Ending::Stopped(why) | Ending::TimedOut(why))) => {
+            format!("[{why}]")
+        }
         Ok(None) => "[stopped]".to_owned(),
         Err(error) => format!("[{error}]"),
     };

@@ -33,8 +33,9 @@ pub(super) struct Left {
 
 pub(super) fn leave(board: &Board, left: &Left) {
     // Without it, an edit is adopted all the same, and only not named.
-    let text = serde_json::to_string(left).unwrap_or_default();
-    let _ = crate::store::write_new(&board.root.join(LEFT), text.as_bytes());
+    let path = board.root.join(LEFT);
+    let _ = crate::store::json(&path, left)
+        .and_then(|text| crate::store::write_new(&path, text.as_bytes()));
 }
 
 /// What was left behind the record of this number.

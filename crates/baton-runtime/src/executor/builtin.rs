@@ -179,9 +179,7 @@ impl Executor for Builtin {
         };
         let result = match ran {
             Ok(Some(Ending::Done(text))) => StageResult::Answer(text),
-            Ok(Some(Ending::Stopped(why))) if why == agent::late(call.limit) => {
-                StageResult::TimedOut(why)
-            }
+            Ok(Some(Ending::TimedOut(why))) => StageResult::TimedOut(why),
             Ok(Some(Ending::Failed(why) | Ending::Stopped(why))) => StageResult::Failed(why),
             Ok(None) => StageResult::Failed("it was interrupted".to_owned()),
             Err(agent::Error::Model(error))
