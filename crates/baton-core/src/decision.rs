@@ -10,20 +10,26 @@ use crate::policy::{Outcome, Routing};
 use crate::problem::{Problem, list};
 use crate::text;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Decision {
     pub next: Next,
     pub reason: String,
+    #[serde(default, skip_serializing_if = "PlanChange::is_none")]
     pub plan: PlanChange,
     /// FINISH_REVIEW's verdict is overruled; possible only in FINISH_CHECK.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overrules_review: bool,
     /// The work order, where MAIN wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// A line for history, from the flat form of older blackboards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Next {
     Agent(AgentName),
     User(Question),
@@ -40,12 +46,55 @@ impl Next {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(into = "WrittenChange", try_from = "WrittenChange")]
 pub enum PlanChange {
+    #[default]
     None,
     /// The statements and the text they came from.
     Update(Vec<Statement>, String),
     Replace(String),
+}
+
+/// A change of the plan in a journal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenChange {
+    None,
+    /// The text of the statements.
+    Update(String),
+    Replace(String),
+}
+
+impl PlanChange {
+    fn is_none(&self) -> bool {
+        matches!(self, PlanChange::None)
+    }
+}
+
+impl From<PlanChange> for WrittenChange {
+    fn from(change: PlanChange) -> WrittenChange {
+        match change {
+            PlanChange::None => WrittenChange::None,
+            PlanChange::Update(_, text) => WrittenChange::Update(text),
+            PlanChange::Replace(text) => WrittenChange::Replace(text),
+        }
+    }
+}
+
+impl TryFrom<WrittenChange> for PlanChange {
+    type Error = String;
+
+    fn try_from(change: WrittenChange) -> Result<PlanChange, String> {
+        match change {
+            WrittenChange::None => Ok(PlanChange::None),
+            WrittenChange::Update(text) => match parse_statements(&text) {
+                Ok(statements) => Ok(PlanChange::Update(statements, text)),
+                Err(_) => Err("these are not statements of a plan".to_owned()),
+            },
+            WrittenChange::Replace(text) => Ok(PlanChange::Replace(text)),
+        }
+    }
 }
 
 /// What a person is asked.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Question;
+use crate::decision::{self, Decision, Moment};
 use crate::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use crate::machine::Machine;
 use crate::message::Wire;
@@ -16,7 +17,9 @@ use crate::policy::Outcome;
 use crate::prompt::ReadFile;
 
 /// The version of the events. A journal of another one is refused by name.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The oldest version that is read: a decision is then in the answer of its stage.
+pub const OLDEST_VERSION: u32 = 1;
 
 /// An event in its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -157,23 +160,25 @@ impl HistoryText {
 }
 
 impl Decided {
-    /// The same, with the answer that it is about.
+    /// The same, with its decision. Version 1 has only MAIN's answer, and most of its records leave
+    /// that to the result of the stage. `None`: it is not a decision.
     #[must_use]
-    pub fn about(&self, answer: &str) -> Decided {
-        Decided { answer: answer.to_owned(), ..self.clone() }
+    pub fn with_decision(
+        &self,
+        answer: &str,
+        agents: &[AgentName],
+        moment: Moment,
+    ) -> Option<Decided> {
+        let answer = if self.answer.is_empty() { answer } else { &self.answer };
+        let decision = match &self.decision {
+            Some(decision) => decision.clone(),
+            None => Box::new(decision::read(answer, agents, moment).ok()?),
+        };
+        Some(Decided { decision: Some(decision), answer: String::new(), ..self.clone() })
     }
 }
 
 impl Event {
-    /// As it is written down: an answer that the journal holds already is not written again.
-    #[must_use]
-    pub fn without_repetition(self) -> Event {
-        match self {
-            Event::Decided(decided) => Event::Decided(Box::new(decided.about(""))),
-            other => other,
-        }
-    }
-
     /// The text that this event adds to the history.
     pub fn history(&self) -> Option<&HistoryText> {
         match self {
@@ -625,7 +630,10 @@ impl Limits {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decided {
-    /// As MAIN wrote it. In a journal it stands in the result of the stage, and not here again.
+    /// Not in version 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Box<Decision>>,
+    /// As MAIN wrote it, in version 1.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
     /// Hashes of the plan before and after it.

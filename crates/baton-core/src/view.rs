@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::decision::{self, Moment, Next, Question};
+use crate::decision::{Moment, Next, Question};
 use crate::event::{
     Asker, Decided, Event, ProjectCheck, Record, ReportFacts, StageEnded, StageResult,
 };
@@ -112,7 +112,7 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
             let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
             at(format!("MAIN reads {}", text::shown(&paths.join(", "), 300)))
         }
-        Event::Decided(decided) => at(decided_line(&decided.about(&teller.said), &teller.agents)?),
+        Event::Decided(decided) => at(decided_line(decided, teller)?),
         Event::ReportRefused { problem } => {
             at(format!("the report is refused: {}", text::shown(problem, 300)))
         }
@@ -176,9 +176,10 @@ fn failed_gate(command: &str, output: &str, log: Option<&str>, teller: &Teller) 
     out
 }
 
-fn decided_line(decided: &Decided, agents: &[AgentName]) -> Option<String> {
-    let read = |moment| decision::read(&decided.answer, agents, moment).ok();
-    let decision = read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))?;
+fn decided_line(decided: &Decided, teller: &Teller) -> Option<String> {
+    let read = |moment| decided.with_decision(&teller.said, &teller.agents, moment);
+    let decided = read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))?;
+    let decision = decided.decision.as_deref()?;
     let plan = match decided.plan_summary.as_str() {
         "" => String::new(),
         plan => format!(" ({})", text::shown(plan, 120)),

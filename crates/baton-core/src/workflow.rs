@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::decision::{self, Decision, Moment, Next, Question};
+use crate::decision::{self, Moment, Next, Question};
 use crate::event::{
     Asker, Decided, Evaluation, Event, ExitCondition, Limits, Record, ReportFacts, RunSetup,
     RunStarted, Spent, StageEnded, StageId, StageResult, StageStarted, Stop, SubloopEnd,
@@ -567,10 +567,10 @@ impl State {
     }
 
     /// MAIN's order of the current iteration, and the agent that it was given to.
-    pub fn main_order(&self, rules: &Rules<'_>) -> Option<(AgentName, String)> {
-        let decision = self.decision(rules)?;
-        let Next::Agent(agent) = decision.next else { return None };
-        Some((agent, decision.task.unwrap_or(decision.reason)))
+    pub fn main_order(&self) -> Option<(AgentName, String)> {
+        let decision = self.decision()?;
+        let Next::Agent(agent) = &decision.next else { return None };
+        Some((agent.clone(), decision.task.as_ref().unwrap_or(&decision.reason).clone()))
     }
 
     /// Agents whose newest report did not pass, but after which an agent that verifies the work did:
@@ -676,6 +676,20 @@ impl State {
         }
     }
 
+    /// A state of a checkpoint of version 1 has decisions as MAIN wrote them: they are read here, once.
+    pub fn read_decisions(&mut self, rules: &Rules<'_>) {
+        let agents = rules.pack.manifest.agent_names();
+        let current = &mut self.current;
+        for decided in [&mut current.decided, &mut current.check].into_iter().flatten() {
+            // A decision of FINISH_CHECK may have begun the iteration.
+            let read = |moment| decided.with_decision("", &agents, moment);
+            let read = read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck));
+            if let Some(read) = read {
+                *decided = read;
+            }
+        }
+    }
+
     /// Takes an event over; returns the files that follow from it. An event that does not fit changes
     /// nothing.
     pub fn apply(&mut self, record: &Record, rules: &Rules<'_>) -> Result<Vec<Effect>, Misfit> {
@@ -731,7 +745,8 @@ impl State {
                 self.stopped = None;
                 self.look(project.as_deref());
                 self.outputs.extend(outputs.iter().cloned());
-                let phase = match adopted_rules.is_some() || !self.passes.void.is_empty() {
+                let is_void = project.as_ref().is_some_and(|news| !news.void.is_empty());
+                let phase = match adopted_rules.is_some() || is_void {
                     true => self.checked_again(phase),
                     false => phase,
                 };
@@ -990,10 +1005,10 @@ impl State {
             }
             (Phase::JudgeDecision { check, answer, .. }, Event::Decided(decided)) => {
                 self.attempt = Attempt(1);
-                match decided.answer.is_empty() {
-                    true => self.decided(check, &decided.about(&answer), rules, effects),
-                    false => self.decided(check, decided, rules, effects),
-                }
+                let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
+                let agents = rules.pack.manifest.agent_names();
+                let decided = decided.with_decision(&answer, &agents, moment)?;
+                self.decided(check, decided, rules, effects)
             }
             (Phase::JudgeReport { mut job, report }, Event::ReportRefused { problem }) => {
                 effects.push(self.archive(&job, &report));
@@ -1152,26 +1167,27 @@ impl State {
     fn decided(
         &mut self,
         check: bool,
-        decided: &Decided,
+        decided: Decided,
         rules: &Rules<'_>,
         effects: &mut Vec<Effect>,
     ) -> Option<Phase> {
-        let Decision { next, plan: change, .. } = decision_of(check, decided, rules)?;
+        let decision = decided.decision.as_deref()?;
+        let next = decision.next.clone();
         self.plan_hash = Some(decided.plan_after.clone());
         if decided.plan_before != decided.plan_after {
             effects.push(Effect::EditPlan(Box::new(PlanEdit {
                 before: decided.plan_before.clone(),
-                change,
+                change: decision.plan.clone(),
                 rules: rules.pack.policy.plan.clone(),
             })));
         }
         if check {
-            self.current.check = Some(decided.clone());
-            self.overridden = self.override_of(decided, rules);
+            self.overridden = self.override_of(decision);
+            self.current.check = Some(decided);
             self.totals.finishes_overturned += u32::from(!self.is_finished());
             return Some(Phase::Record);
         }
-        self.current.decided = Some(decided.clone());
+        self.current.decided = Some(decided);
         Some(self.begun(&next))
     }
 
@@ -1332,7 +1348,7 @@ impl State {
         let carried = std::mem::take(&mut self.current).check;
         self.iteration = Iteration(self.iteration.0.saturating_add(1));
         self.totals.iterations += 1;
-        let next = carried.as_ref().and_then(|decided| next_of(decided, rules));
+        let next = next_of(carried.as_ref());
         self.current.check =
             carried.filter(|_| matches!(next, Some(Next::Agent(_) | Next::User(_))));
         if let Some(stop) = self.stuck.stop.take() {
@@ -1340,7 +1356,7 @@ impl State {
         }
         match self.escalation(rules) {
             Some(question) => Phase::Ask { question, by: Asker::Escalation },
-            None => self.resumed_work_with(rules),
+            None => self.carried_work(),
         }
     }
 
@@ -1348,14 +1364,14 @@ impl State {
         Phase::Decide { check: false, tries: 1, refused: Vec::new() }
     }
 
-    fn resumed_work_with(&mut self, rules: &Rules<'_>) -> Phase {
+    fn carried_work(&mut self) -> Phase {
         // Its plan change is in the entry of the iteration before.
         let carried = self.current.check.take().map(|decided| Decided {
             plan_summary: String::new(),
             plan_changes: 0,
             ..decided
         });
-        let next = carried.as_ref().and_then(|decided| next_of(decided, rules));
+        let next = next_of(carried.as_ref());
         match next {
             Some(next @ (Next::Agent(_) | Next::User(_))) => {
                 self.current.decided = carried;
@@ -1368,9 +1384,8 @@ impl State {
     /// Whether FINISH was decided twice and nothing stands against it.
     fn is_finished(&self) -> bool {
         self.current.check.as_ref().is_some_and(|check| {
-            check.open.is_empty()
-                && decision::read(&check.answer, &[], Moment::FinishCheck)
-                    .is_ok_and(|decision| decision.next == Next::Finish)
+            let next = check.decision.as_ref().map(|decision| &decision.next);
+            check.open.is_empty() && next == Some(&Next::Finish)
         })
     }
 
@@ -1407,15 +1422,9 @@ impl State {
     }
 }
 
-fn decision_of(check: bool, decided: &Decided, rules: &Rules<'_>) -> Option<Decision> {
-    let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
-    let agents = rules.pack.manifest.agent_names();
-    decision::read(&decided.answer, &agents, moment).ok()
-}
-
 /// The agent that the last decision of an iteration names for the next one.
-fn next_of(decided: &Decided, rules: &Rules<'_>) -> Option<Next> {
-    decision_of(true, decided, rules).map(|decision| decision.next)
+fn next_of(decided: Option<&Decided>) -> Option<Next> {
+    Some(decided?.decision.as_ref()?.next.clone())
 }
 
 /// After a stop for a wrong answer the same agent has its tries again; its error stays.

@@ -661,7 +661,7 @@ impl<'a> Drive<'a> {
             false => event,
         };
         self.fenced()?;
-        let record = self.journal.next((self.around.clock)(), event.without_repetition());
+        let record = self.journal.next((self.around.clock)(), event);
         let (state, effects) = self.state.after(&record, &self.rules())?;
         self.journal.write(&record)?;
         self.write_files(effects)?;
@@ -923,7 +923,7 @@ impl<'a> Drive<'a> {
             changed: changed.map(|(stage, files)| StageChange { stage, files }).collect(),
             compare: machine.and_then(Machine::comparison),
             older_reports: gather::older_reports(&board.root, self.state.first_iteration)?,
-            main_order: self.state.main_order(&self.rules()),
+            main_order: self.state.main_order(),
             settled: self.state.settled_reports(&self.rules()),
         })
     }

@@ -30,7 +30,10 @@ pub enum Error {
     Missing(PathBuf),
     #[error("there is a journal at {} already", .0.display())]
     Exists(PathBuf),
-    #[error("the journal is of version {found}, this program knows {known}")]
+    #[error(
+        "the journal is of version {found}, this program knows {} to {known}",
+        baton_core::event::OLDEST_VERSION
+    )]
     Version { found: u32, known: u32 },
     #[error(transparent)]
     Load(#[from] load::Error),
@@ -272,7 +275,7 @@ fn read(folder: &Path, depth: Depth) -> Result<Read, Error> {
         let Line::Checkpoint { checkpoint } = first else {
             return Err(damaged("the segment does not begin with a checkpoint"));
         };
-        if checkpoint.start.version != baton_core::event::VERSION {
+        if !is_known(checkpoint.start.version) {
             let (found, known) = (checkpoint.start.version, baton_core::event::VERSION);
             return Err(Error::Version { found, known });
         }
@@ -293,7 +296,7 @@ fn read(folder: &Path, depth: Depth) -> Result<Read, Error> {
         lines.expected += 1;
         read.next_seq = lines.expected;
         if let Event::RunStarted(start) = &record.event {
-            if start.version != baton_core::event::VERSION {
+            if !is_known(start.version) {
                 let known = baton_core::event::VERSION;
                 return Err(Error::Version { found: start.version, known });
             }
@@ -360,6 +363,10 @@ impl<'a> Lines<'a> {
         let line = serde_json::from_str(text);
         line.map(Some).map_err(|error| self.damaged(&format!("it is not an event: {error}")))
     }
+}
+
+fn is_known(version: u32) -> bool {
+    (baton_core::event::OLDEST_VERSION..=baton_core::event::VERSION).contains(&version)
 }
 
 fn nothing_started() -> baton_core::event::RunStarted {

@@ -1,8 +1,8 @@
 //! What a run writes for people and for the next prompt: entries of the history, work orders.
 
 use super::{Answer, Rules, State};
-use crate::decision::{self, Decision, Moment, Next};
-use crate::event::{Decided, Event, HistoryText};
+use crate::decision::{Decision, Next};
+use crate::event::{Event, HistoryText};
 use crate::gate;
 use crate::history::{self, Block, Entry, Heading, Milestone};
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, Timestamp};
@@ -41,7 +41,7 @@ impl State {
     }
 
     fn entry(&self, rules: &Rules<'_>, now: Timestamp) -> String {
-        let decision = self.decision(rules);
+        let decision = self.decision();
         let asked_because = match &decision {
             Some(Decision { next: Next::Agent(agent), .. }) => {
                 format!("{agent} may not run before its design is approved")
@@ -64,11 +64,13 @@ impl State {
         lines.extend(self.outcome_lines());
         lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
         lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
-        lines.extend(self.finish_line(rules));
+        lines.extend(self.finish_line());
         let overridden = self.overridden.iter().filter(|_| self.current.check.is_some());
         lines.extend(overridden.map(|line| ("override", line.clone())));
-        let decisions = decision.into_iter().chain(self.check_decision(rules));
-        lines.extend(decisions.filter_map(|decision| decision.note).map(|note| ("note", note)));
+        let decisions = decision.into_iter().chain(self.check_decision());
+        lines.extend(
+            decisions.filter_map(|decision| decision.note.clone()).map(|note| ("note", note)),
+        );
         lines.extend(self.current.notes.iter().map(|note| ("note", note.clone())));
         let most = |key: &str| if key == BLOCKERS { BLOCKERS_FIELD } else { FIELD };
         let fields =
@@ -149,10 +151,10 @@ impl State {
         }
     }
 
-    fn finish_line(&self, rules: &Rules<'_>) -> Option<(&'static str, String)> {
+    fn finish_line(&self) -> Option<(&'static str, String)> {
         let check = self.current.check.as_ref()?;
-        let decision = self.check_decision(rules)?;
-        let how = match decision.next {
+        let decision = self.check_decision()?;
+        let how = match &decision.next {
             _ if self.is_finished() => format!("{FINISH} accepted: {}", decision.reason),
             Next::Finish => format!(
                 "{FINISH} refused: {} (reason of {FINISH_CHECK}: {})",
@@ -169,9 +171,7 @@ impl State {
     }
 
     /// The override of a FINISH_CHECK decision, if FINISH_REVIEW did not pass.
-    pub(super) fn override_of(&self, check: &Decided, rules: &Rules<'_>) -> Option<String> {
-        let agents = rules.pack.manifest.agent_names();
-        let decision = decision::read(&check.answer, &agents, Moment::FinishCheck).ok()?;
+    pub(super) fn override_of(&self, decision: &Decision) -> Option<String> {
         let review = self.current.reports.iter().rfind(|facts| facts.agent == FINISH_REVIEW);
         let is_needed = !review.is_some_and(|facts| facts.outcome == Some(Outcome::Pass));
         let is_used = decision.overrules_review && decision.next == Next::Finish;
@@ -182,18 +182,14 @@ impl State {
     }
 
     /// MAIN's decision in FINISH_CHECK.
-    fn check_decision(&self, rules: &Rules<'_>) -> Option<Decision> {
+    fn check_decision(&self) -> Option<&Decision> {
         let check = self.current.check.as_ref().filter(|_| self.current.is_finish)?;
-        let agents = rules.pack.manifest.agent_names();
-        decision::read(&check.answer, &agents, Moment::FinishCheck).ok()
+        check.decision.as_deref()
     }
 
     /// MAIN's decision of this iteration.
-    pub(super) fn decision(&self, rules: &Rules<'_>) -> Option<Decision> {
-        let decided = self.current.decided.as_ref()?;
-        let agents = rules.pack.manifest.agent_names();
-        let read = |moment| decision::read(&decided.answer, &agents, moment).ok();
-        read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))
+    pub(super) fn decision(&self) -> Option<&Decision> {
+        self.current.decided.as_ref()?.decision.as_deref()
     }
 
     /// What makes this iteration a milestone.
@@ -293,7 +289,7 @@ pub fn work_order(state: &State, rules: &Rules<'_>, agent: &AgentName, plan: &st
     if *agent == FINISH_REVIEW {
         return format!("{head}\n{}\n", fill(&orders.finish_review));
     }
-    let Some(decision) = state.decision(rules) else { return head };
+    let Some(decision) = state.decision() else { return head };
     let mut out = head;
     if let Some(scenario) = &state.scenario {
         out.push_str(&format!("scenario: {scenario}\n"));

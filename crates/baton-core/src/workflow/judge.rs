@@ -56,12 +56,13 @@ pub fn judge_decision(
         _ => Vec::new(),
     };
     let decided = Decided {
-        answer: answer.to_owned(),
+        answer: String::new(),
         plan_before: plan_hash(plan),
         plan_after: plan_hash(after),
         plan_summary: applied.as_ref().map_or(String::new(), Applied::summary),
         plan_changes: applied.as_ref().map_or(0, |applied| applied.changes.len()),
         open,
+        decision: Some(Box::new(decision)),
     };
     Event::Decided(Box::new(decided))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Rules, State};
-use crate::decision::{self, Choice, Moment, Question};
+use crate::decision::{Choice, Question};
 use crate::event::Stop;
 use crate::policy::Outcome;
 use crate::text;
@@ -147,7 +147,7 @@ impl State {
         self.stuck.for_a_person = for_a_person;
         self.stuck.without_plan_change =
             if changed { 0 } else { self.stuck.without_plan_change + 1 };
-        let signature = self.signature(rules);
+        let signature = self.signature();
         // Attempts to finish are counted on their own, and lead to a question.
         let is_same = signature.is_some() && signature == self.stuck.signature;
         if is_same && !self.current.is_finish {
@@ -167,14 +167,12 @@ impl State {
     }
 
     /// Equal for two iterations that are the same. A user's answer makes each one different.
-    fn signature(&self, rules: &Rules<'_>) -> Option<String> {
+    fn signature(&self) -> Option<String> {
         let decided = self.current.decided.as_ref().filter(|_| self.current.answer.is_none())?;
-        let agents = rules.pack.manifest.agent_names();
-        let read = |moment| decision::read(&decided.answer, &agents, moment).ok();
-        let decision = read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))?;
+        let decision = decided.decision.as_deref()?;
         let mut parts = vec![
             decision.next.word().to_owned(),
-            decision.task.unwrap_or_default(),
+            decision.task.clone().unwrap_or_default(),
             format!("{:?}", decision.plan),
             decided.plan_after.clone(),
             self.current.project.clone().unwrap_or_default(),

@@ -875,6 +875,7 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
     };
     let next = ["TEST", "DEV", "FINISH", "FINISH", "NOBODY"][random.one_of(5)];
     let decided = Decided {
+        decision: None,
         answer: format!(
             r#"{{"next_agent":"{next}","reason":"r","dev_plan":null,"finish_review_override":null,"task":"t{}"}}"#,
             random.one_of(9)

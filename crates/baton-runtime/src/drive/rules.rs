@@ -273,7 +273,11 @@ impl Told<'_> {
     ) -> Result<(State, Vec<Effect>), Error> {
         let (mut state, mut effects, rest) = match (self.state, self.records) {
             // The files of everything before a checkpoint are written.
-            (Some(state), records) => (state.clone(), Vec::new(), records),
+            (Some(state), records) => {
+                let mut state = state.clone();
+                state.read_decisions(&rules(board, past.as_ref()));
+                (state, Vec::new(), records)
+            }
             (None, [Record { seq, event: Event::RunStarted(start), .. }, rest @ ..]) => {
                 (State::new(start, *seq), start.effects(), rest)
             }

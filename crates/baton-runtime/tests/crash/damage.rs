@@ -188,7 +188,7 @@ pub(crate) fn changed_rules_are_named() {
     }
     // An unknown version is refused by name, wherever it stands.
     let newer = |line: &str| {
-        let json = line[18..].replacen("\"version\":1", "\"version\":9", 1);
+        let json = line[18..].replacen("\"version\":2", "\"version\":9", 1);
         assert_ne!(json, line[18..]);
         let length = format!("{:08x}", json.len());
         let mut sum = crc32fast::Hasher::new();
@@ -202,9 +202,9 @@ pub(crate) fn changed_rules_are_named() {
     for changed in [vec![first.as_bytes()], vec![&segments[0], second.as_bytes()]] {
         with(&journal, &changed);
         let error = journal::look(&journal).unwrap_err();
-        assert_eq!(error.to_string(), "the journal is of version 9, this program knows 1");
+        assert_eq!(error.to_string(), "the journal is of version 9, this program knows 1 to 2");
         let error = Journal::open(&journal, Disk::default()).unwrap_err();
-        assert!(matches!(error, Error::Version { found: 9, known: 1 }), "{error}");
+        assert!(matches!(error, Error::Version { found: 9, known: 2 }), "{error}");
     }
     let _ = drive::last_run(&reference::open(keep.path())).unwrap();
 }
