@@ -457,7 +457,7 @@ pub struct StageStarted {
     pub snapshot: Option<String>,
     /// The account of its prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ledger: Option<serde_json::Value>,
+    pub ledger: Option<PromptLedger>,
     /// Digests of the blackboard's files that are not as the last stage found them; an empty one is
     /// a file that is gone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -622,6 +622,96 @@ impl Limits {
             stage_seconds,
             stage_tokens: None,
             stage_cost: None,
+        }
+    }
+}
+
+/// The account of a prompt, as far as it does not follow from the rules.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PromptLedger {
+    /// With the corrections.
+    pub tokens: u64,
+    pub bytes: u64,
+    pub limit: u64,
+    pub sections: Vec<LedgerSection>,
+    pub steps: Vec<String>,
+    pub summaries: Vec<LedgerSummary>,
+}
+
+/// A section of a prompt; in a journal a row, to keep it short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "SectionRow", into = "SectionRow")]
+pub struct LedgerSection {
+    pub name: String,
+    /// Of a report.
+    pub level: Option<u8>,
+    pub tokens: u64,
+    /// What is missing in it.
+    pub cut: Option<String>,
+}
+
+/// A report whose summary a prompt asked for; in a journal a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "SummaryRow", into = "SummaryRow")]
+pub struct LedgerSummary {
+    pub agent: String,
+    /// True if the cache had it.
+    pub is_hit: bool,
+    /// True if the report's verdict was not found.
+    pub is_failure: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SectionRow {
+    Cut(String, Option<u8>, u64, String),
+    Whole(String, Option<u8>, u64),
+}
+
+impl From<SectionRow> for LedgerSection {
+    fn from(row: SectionRow) -> LedgerSection {
+        let (name, level, tokens, cut) = match row {
+            SectionRow::Cut(name, level, tokens, cut) => (name, level, tokens, Some(cut)),
+            SectionRow::Whole(name, level, tokens) => (name, level, tokens, None),
+        };
+        LedgerSection { name, level, tokens, cut }
+    }
+}
+
+impl From<LedgerSection> for SectionRow {
+    fn from(section: LedgerSection) -> SectionRow {
+        let LedgerSection { name, level, tokens, cut } = section;
+        match cut {
+            Some(cut) => SectionRow::Cut(name, level, tokens, cut),
+            None => SectionRow::Whole(name, level, tokens),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SummaryRow {
+    Failed(String, bool, bool),
+    Found(String, bool),
+}
+
+impl From<SummaryRow> for LedgerSummary {
+    fn from(row: SummaryRow) -> LedgerSummary {
+        let (agent, is_hit, is_failure) = match row {
+            SummaryRow::Failed(agent, is_hit, is_failure) => (agent, is_hit, is_failure),
+            SummaryRow::Found(agent, is_hit) => (agent, is_hit, false),
+        };
+        LedgerSummary { agent, is_hit, is_failure }
+    }
+}
+
+impl From<LedgerSummary> for SummaryRow {
+    fn from(summary: LedgerSummary) -> SummaryRow {
+        let LedgerSummary { agent, is_hit, is_failure } = summary;
+        match is_failure {
+            true => SummaryRow::Failed(agent, is_hit, true),
+            false => SummaryRow::Found(agent, is_hit),
         }
     }
 }

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use crate::decision::{Moment, Next, Question};
 use crate::event::{
-    Asker, Decided, Event, ProjectCheck, Record, ReportFacts, StageEnded, StageResult,
+    Asker, Decided, Event, LedgerSummary, ProjectCheck, Record, ReportFacts, StageEnded,
+    StageResult,
 };
 use crate::gate;
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, MAIN};
@@ -259,33 +260,25 @@ pub fn log_lines(record: &Record, iteration: u32) -> Vec<String> {
         )],
         Event::StageStarted(started) => {
             let Some(ledger) = &started.ledger else { return Vec::new() };
-            let sections = || ledger["sections"].as_array().into_iter().flatten();
-            let highest = sections().filter_map(|section| section[1].as_u64()).max().unwrap_or(0);
-            let mut lines: Vec<String> = summaries(ledger)
-                .map(|(agent, is_hit, is_failure)| {
-                    let own = sections().find(|section| section[0] == crate::prompt::report_name(agent));
-                    let level = own.and_then(|section| section[1].as_u64()).unwrap_or(highest);
-                    let failure = if is_failure { " failure=true" } else { "" };
-                    format!(
-                        "orchestrator: summary_extract agent={agent} level={level} cache_hit={is_hit}{failure}"
-                    )
-                })
-                .collect();
-            lines.push(format!(
+            let levels = ledger.sections.iter().filter_map(|section| section.level);
+            let highest = levels.max().unwrap_or(0);
+            let extracted = ledger.summaries.iter().map(|LedgerSummary { agent, is_hit, is_failure }| {
+                let name = crate::prompt::report_name(agent);
+                let own = ledger.sections.iter().find(|section| section.name == name);
+                let level = own.and_then(|section| section.level).unwrap_or(highest);
+                let failure = if *is_failure { " failure=true" } else { "" };
+                format!(
+                    "orchestrator: summary_extract agent={agent} level={level} cache_hit={is_hit}{failure}"
+                )
+            });
+            let size = format!(
                 "orchestrator: prompt_size stage={} size={} level={highest}",
-                started.stage.name, ledger["bytes"]
-            ));
-            lines
+                started.stage.name, ledger.bytes
+            );
+            extracted.chain([size]).collect()
         }
         _ => Vec::new(),
     }
-}
-
-/// The agents whose reports a prompt asked for; for each, if the cache had the summary, and if the
-/// verdict was not found.
-fn summaries(ledger: &serde_json::Value) -> impl Iterator<Item = (&str, bool, bool)> {
-    let rows = ledger["summaries"].as_array().into_iter().flatten();
-    rows.filter_map(|row| Some((row[0].as_str()?, row[1].as_bool()?, row[2] == true)))
 }
 
 /// What the cache of summaries did in a run.
@@ -293,10 +286,10 @@ pub fn cache_figures<'a>(records: impl IntoIterator<Item = &'a Record>) -> Cache
     let mut figures = CacheFigures::default();
     for record in records {
         let Event::StageStarted(started) = &record.event else { continue };
-        for (_, is_hit, is_failure) in started.ledger.iter().flat_map(summaries) {
-            figures.hits += u64::from(is_hit);
-            figures.extracted += u64::from(!is_hit);
-            figures.failures += u64::from(is_failure);
+        for summary in started.ledger.iter().flat_map(|ledger| &ledger.summaries) {
+            figures.hits += u64::from(summary.is_hit);
+            figures.extracted += u64::from(!summary.is_hit);
+            figures.failures += u64::from(summary.is_failure);
         }
     }
     figures

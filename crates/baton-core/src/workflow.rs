@@ -856,8 +856,7 @@ impl State {
         // Version 0.1 counted attempts differently after a refusal or a stop.
         self.attempt = started.attempt;
         let (stage, attempt) = (started.stage.clone(), started.attempt);
-        let ledger = started.ledger.as_ref();
-        let tokens = ledger.and_then(|ledger| ledger["tokens"].as_u64()).unwrap_or(0);
+        let tokens = started.ledger.as_ref().map_or(0, |ledger| ledger.tokens);
         self.board.extend(started.board.clone());
         self.board.retain(|_, digest| !digest.is_empty());
         self.look_at_start(started, is_new(&from));

@@ -150,7 +150,7 @@ fn kilobytes(bytes: u64) -> String {
 fn main_prompt(record: &Record) -> Option<u64> {
     match &record.event {
         Event::StageStarted(started) if started.stage.name == baton_core::id::MAIN => {
-            started.ledger.as_ref()?["bytes"].as_u64()
+            started.ledger.as_ref().map(|ledger| ledger.bytes)
         }
         _ => None,
     }

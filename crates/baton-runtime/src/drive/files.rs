@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::event::{ArchivedPlan, Event, HistoryText, ReportFacts};
+use baton_core::event::{
+    ArchivedPlan, Event, HistoryText, LedgerSection, LedgerSummary, PromptLedger, ReportFacts,
+};
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
 use baton_core::notes;
 use baton_core::prompt::{Correction, Prompt};
@@ -44,35 +46,34 @@ pub(super) fn left(board: &Board, seq: u64) -> Option<Left> {
     serde_json::from_str(&text).ok().filter(|left: &Left| left.seq == seq)
 }
 
-/// The account of a prompt for the journal: what cannot be told from the rules.
-pub(super) fn ledger(
-    prompt: &Prompt,
-    corrections: &[Correction],
-    asked: &[Asked],
-) -> serde_json::Value {
-    let sections = prompt.sections.iter().map(|section| {
-        let mut row = json!([section.name, section.level, section.tokens]);
-        if let (Some(cut), Some(row)) = (&section.cut, row.as_array_mut()) {
-            row.push(json!(cut));
-        }
-        row
+/// The account of a prompt for the journal.
+pub(super) fn ledger(prompt: &Prompt, corrections: &[Correction], asked: &[Asked]) -> PromptLedger {
+    let of_prompt = prompt.sections.iter().map(|section| LedgerSection {
+        name: section.name.clone(),
+        level: section.level.map(u8::from),
+        tokens: section.tokens.0,
+        cut: section.cut.clone(),
     });
-    let bytes: usize = prompt.sections.iter().map(|section| section.bytes).sum();
-    let mut sections: Vec<serde_json::Value> = sections.collect();
-    let mut tokens = prompt.tokens().0;
-    for correction in corrections {
-        let size = correction.tokens().0;
-        tokens += size;
-        sections.push(json!(["correction", null, size]));
+    let of_corrections = corrections.iter().map(|correction| LedgerSection {
+        name: "correction".to_owned(),
+        level: None,
+        tokens: correction.tokens().0,
+        cut: None,
+    });
+    let sections: Vec<LedgerSection> = of_prompt.chain(of_corrections).collect();
+    let summaries = asked.iter().map(|own| LedgerSummary {
+        agent: own.agent.to_string(),
+        is_hit: own.is_hit,
+        is_failure: own.is_failure,
+    });
+    PromptLedger {
+        tokens: sections.iter().map(|section| section.tokens).sum(),
+        bytes: prompt.sections.iter().map(|section| section.bytes as u64).sum(),
+        limit: prompt.limit.0,
+        sections,
+        steps: prompt.steps.clone(),
+        summaries: summaries.collect(),
     }
-    let asked: Vec<_> = asked
-        .iter()
-        .map(|own| match own.is_failure {
-            true => json!([own.agent, own.is_hit, true]),
-            false => json!([own.agent, own.is_hit]),
-        })
-        .collect();
-    json!({ "tokens": tokens, "bytes": bytes, "limit": prompt.limit, "sections": sections, "steps": prompt.steps, "summaries": asked })
 }
 
 /// Nothing of a run that was given up may be taken for the next one's.
