@@ -3,6 +3,8 @@
 //! seen; texts that files are made of (answers, reports, entries) are in the event itself, so that a
 //! file that was lost with a crash is written again from here.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -210,16 +212,41 @@ impl Event {
         }
     }
 
+    fn history_mut(&mut self) -> Option<&mut HistoryText> {
+        match self {
+            Event::RunStarted(start) => Some(&mut start.entry),
+            Event::IterationEnded { entry } | Event::Finished { entry } => Some(entry),
+            Event::Answered { entry, .. } => entry.as_mut(),
+            Event::Resumed { .. }
+            | Event::StageStarted(_)
+            | Event::StageEnded(_)
+            | Event::StageLost { .. }
+            | Event::DecisionRefused { .. }
+            | Event::FilesRead { .. }
+            | Event::Decided(_)
+            | Event::ReportRefused { .. }
+            | Event::ReportAccepted(_)
+            | Event::GateStarted { .. }
+            | Event::GateEnded { .. }
+            | Event::FilesSeen(_)
+            | Event::EvaluationStarted { .. }
+            | Event::Evaluated(_)
+            | Event::EvaluationPaused { .. }
+            | Event::EvaluationRefused { .. }
+            | Event::SubloopEntered { .. }
+            | Event::SubloopEnded(_)
+            | Event::Asked { .. }
+            | Event::Adopted { .. }
+            | Event::Abandoned
+            | Event::Stopped { .. } => None,
+        }
+    }
+
     /// The same, with its text in its place. `is_open`: the last line of the file does not end, and
     /// a heading would become part of it.
     #[must_use]
     pub fn with_history_at(mut self, at: u64, is_open: bool) -> Event {
-        let entry = match &mut self {
-            Event::RunStarted(start) => &mut start.entry,
-            Event::IterationEnded { entry } | Event::Finished { entry } => entry,
-            Event::Answered { entry: Some(entry), .. } => entry,
-            _ => return self,
-        };
+        let Some(entry) = self.history_mut() else { return self };
         entry.at = at;
         if is_open {
             entry.text.insert_str(0, "\n\n");

@@ -6,6 +6,8 @@
 //! that is left of them (`messages`). The three protocols differ in how an action is written
 //! (`protocol`), and in nothing else.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 pub(crate) mod protocol;
 mod todo;
 

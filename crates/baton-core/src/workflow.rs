@@ -10,6 +10,8 @@
 //! Where a person must approve something before an agent works (`approval`), it is looked at first.
 //! FINISH takes the same way through FINISH_REVIEW, the gates and a second decision.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod adopt;
 mod approval;
 mod effect;
@@ -873,22 +875,21 @@ impl State {
     ) -> Option<Phase> {
         let Phase::Running { stage, attempt, tokens, from } = phase else { return None };
         // A late answer of a dead attempt is never taken for a live one.
-        match event {
-            Event::StageEnded(ended) if ended.stage == stage && ended.attempt == attempt => {
-                self.stage_ended(*from, ended, seq, rules)
-            }
-            Event::StageLost { stage: lost, attempt: dead, .. }
-                if *lost == stage && *dead == attempt =>
-            {
-                // Its answer is lost, its prompt was paid for.
-                self.totals.tokens = self.totals.tokens.saturating_add(tokens);
-                self.totals.lost += 1;
-                self.attempt = Attempt(attempt.0.saturating_add(1));
-                self.approvals.is_seen = false;
-                Some(*from)
-            }
-            _ => None,
+        let is_mine = |own: &StageId, number: Attempt| *own == stage && number == attempt;
+        if let Event::StageEnded(ended) = event {
+            return is_mine(&ended.stage, ended.attempt)
+                .then(|| self.stage_ended(*from, ended, seq, rules))?;
         }
+        let Event::StageLost { stage: lost, attempt: dead, .. } = event else { return None };
+        if !is_mine(lost, *dead) {
+            return None;
+        }
+        // Its answer is lost, its prompt was paid for.
+        self.totals.tokens = self.totals.tokens.saturating_add(tokens);
+        self.totals.lost += 1;
+        self.attempt = Attempt(attempt.0.saturating_add(1));
+        self.approvals.is_seen = false;
+        Some(*from)
     }
 
     /// While gates confirm a pass.
@@ -932,6 +933,7 @@ impl State {
     }
 
     /// While samples confirm a pass.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is refused")]
     fn evaluating(
         &mut self,
         phase: Phase,
@@ -1043,6 +1045,7 @@ impl State {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other phase begins a stage")]
     fn stage_of(&self, phase: &Phase) -> Option<StageId> {
         match phase {
             Phase::Decide { check, .. } => {
@@ -1427,6 +1430,7 @@ fn next_of(decided: Option<&Decided>) -> Option<Next> {
 }
 
 /// After a stop for a wrong answer the same agent has its tries again; its error stays.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other phase has tries")]
 fn resumed(phase: Phase) -> Phase {
     match phase {
         Phase::Decide { check, refused, .. } => Phase::Decide { check, tries: 1, refused },
@@ -1441,6 +1445,7 @@ fn is_new(from: &Phase) -> bool {
 }
 
 /// The refused answers before the stage that this phase begins.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other phase begins a stage")]
 fn refused_of(phase: &Phase) -> &[RefusedAnswer] {
     match phase {
         Phase::Decide { refused, .. } => refused,
@@ -1461,6 +1466,7 @@ fn add_refused(all: &mut Vec<RefusedAnswer>, new: RefusedAnswer) {
 }
 
 /// The same, and whoever is asked next is shown this problem.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other phase begins a stage")]
 fn told(phase: Phase, new: RefusedAnswer) -> Phase {
     match phase {
         Phase::Decide { check, tries, mut refused } => {

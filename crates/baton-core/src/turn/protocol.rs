@@ -50,9 +50,8 @@ pub(crate) fn action(protocol: Protocol, answer: &Answer, number: u32) -> Action
 fn native(answer: &Answer) -> Action {
     let calls: Vec<ToolCall> = answer.tool_calls().cloned().collect();
     let words = answer.text();
-    let complaint = answer.complaint().map(|part| match part {
-        crate::message::Part::Text { text } => text,
-        _ => String::new(),
+    let complaint = answer.complaint().map(|part| {
+        if let crate::message::Part::Text { text } = part { text } else { String::new() }
     });
     let complaint = complaint.or_else(|| match (&answer.stop, calls.is_empty()) {
         (Stop::MaxTokens, true) => Some(

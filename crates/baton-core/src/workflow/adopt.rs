@@ -25,7 +25,9 @@ impl State {
             GatesOf::Finish if rules.gates(FINISH).is_empty() => {
                 Phase::Decide { check: true, tries: 1, refused: Vec::new() }
             }
-            of => Phase::Gates { of, index: 0, is_running: false },
+            of @ (GatesOf::Report(_) | GatesOf::Finish) => {
+                Phase::Gates { of, index: 0, is_running: false }
+            }
         }
     }
 }

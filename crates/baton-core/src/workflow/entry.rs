@@ -161,7 +161,7 @@ impl State {
                 check.open.join("; "),
                 decision.reason
             ),
-            next => format!(
+            next @ (Next::Agent(_) | Next::User(_)) => format!(
                 "{FINISH} refused: {FINISH_CHECK} chose {}: {}",
                 next.word(),
                 decision.reason
