@@ -1157,3 +1157,56 @@ pub fn project_of(board: &Path) -> PathBuf {
     let root = std::fs::canonicalize(board).unwrap_or_else(|_| board.to_owned());
     root.parent().map_or(root.clone(), Path::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::NewBoard;
+    use crate::executor::{Executor, Hear, Outcome};
+
+    struct Silent;
+
+    impl Executor for Silent {
+        fn name(&self) -> String {
+            "silent".to_owned()
+        }
+
+        fn call(&mut self, _: &Call<'_>, _: &Interrupt, _: Hear<'_>) -> Result<Outcome, Unusable> {
+            Err(Unusable("it is not called".to_owned()))
+        }
+    }
+
+    #[test]
+    fn an_event_that_does_not_fit_is_refused_before_it_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join(".baton");
+        NewBoard { root: &root, pack: "tdd", language: "en" }.create().expect("a blackboard");
+        let environment = Environment::of(&[]);
+        let board = Board::open(&root, &environment).expect("a blackboard");
+        let mut executors = Executors::new(Box::new(Silent));
+        let around = Around {
+            board: &board,
+            project: folder.path().to_owned(),
+            environment: &environment,
+            executors: &mut executors,
+            control: Control::default(),
+            confined: false,
+            disk: Disk::default(),
+            clock: now,
+            watch: Box::new(|_| {}),
+            evaluator: None,
+            machine: None,
+            context_window: &|_| None,
+        };
+        let mut drive = Drive::start(around, "a task", Limits::of(5, 60)).expect("a run");
+        let records = || journal::records(&root.join("journal/run-0001")).expect("a journal");
+        let (written, state) = (records(), drive.state.clone());
+        let misfit = Event::SubloopEntered { reason: "out of place".to_owned() };
+        let error = drive.commit(misfit).expect_err("it does not fit");
+        assert!(matches!(error, Error::Misfit(_)), "{error}");
+        assert_eq!((records(), &drive.state), (written, &state));
+        // The run is not lost by it.
+        drive.commit(Event::Adopted { files: Vec::new() }).expect("it fits");
+        assert_eq!(records().len(), 2);
+    }
+}
