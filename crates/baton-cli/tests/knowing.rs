@@ -291,3 +291,23 @@ fn reads_are_counted_also_when_many_refusals_followed_them() {
     let log = place.expect(&["log"], 0);
     assert_eq!(log.matches("MAIN reads memory/notes.md").count(), 2, "{log}");
 }
+
+#[test]
+fn a_new_run_completes_the_history_of_a_finished_one() {
+    let place = Place::with("tdd");
+    whole_run(&place, 1);
+    run(&place, TASK, 0);
+    let history = place.history();
+    let at = history.rfind("\n## ").unwrap() + 1;
+    // As a kill between the record and its file leaves it: nothing of the entry, or a piece.
+    for left in [at, at + 30] {
+        place.write("project/.baton/memory/project_history.md", &history[..left]);
+        place.play("4-MAIN", "no decision");
+        place.play("5-MAIN", "no decision");
+        run(&place, "Another task", 3);
+        let now = place.history();
+        assert!(now.starts_with(&history), "{now}");
+        place.expect(&["stop", "--abandon"], 0);
+        fs::remove_dir_all(place.path("project/.baton/journal/run-0002")).unwrap();
+    }
+}

@@ -191,6 +191,41 @@ fn no_finish_if_the_user_edited_files_between_the_accepted_finish_and_its_record
 }
 
 #[test]
+fn no_finish_without_the_gates_that_were_adopted_after_it_was_accepted() {
+    let place = honest_in_git();
+    run(&place, 3, 0);
+    cut_before(&place, "\"finished\"");
+    gate(&place, "FINISH", "exit 7");
+    let said = place.expect(&["resume", "--adopt", "--max-iterations", "3"], 4);
+    assert_refused(&place, &said, "the gate `exit 7` failed");
+}
+
+#[test]
+fn no_finish_after_expected_outputs_were_rewritten_by_another_agent() {
+    let place = honest_in_git();
+    place.write("play/1-TEST.sh", "echo '#[test]' > src/tests.rs; echo 1 > src/1.out\n");
+    work(&place, 2, "DEV", "null");
+    place.write("play/2-DEV.sh", "echo 2 > src/1.out\n");
+    work(&place, 3, "REVIEW", "null");
+    finish(&place, 4, VERIFIED);
+    refused(&place, 4, "`TEST` passed in iteration 1, but `DEV` wrote after it: src/1.out");
+}
+
+#[test]
+fn what_tests_leave_in_a_submodule_voids_nothing() {
+    let place = honest_in_git();
+    fs::create_dir_all(place.path("project/sub")).unwrap();
+    place.write("project/sub/a.c", "int a;\n");
+    git(&place, &["-C", "sub", "init", "-q"]);
+    git(&place, &["-C", "sub", "add", "a.c"]);
+    git(&place, &["-C", "sub", "commit", "-q", "-m", "a"]);
+    git(&place, &["add", "sub"]);
+    place.write("play/2-REVIEW.sh", "date +%N > sub/.coverage\n");
+    place.write("play/3-FINISH_REVIEW.sh", "date +%N > sub/.coverage\n");
+    run(&place, 3, 0);
+}
+
+#[test]
 fn no_finish_after_a_tracked_file_was_removed_from_git() {
     let place = honest_in_git();
     place.write("project/src/other.rs", "pub fn other() {}\n");

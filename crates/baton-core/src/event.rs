@@ -10,15 +10,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::Question;
-use crate::decision::{self, Decision, Moment};
+use crate::decision::{self, Decision, Moment, Question};
 use crate::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use crate::machine::Machine;
 use crate::message::Wire;
 use crate::policy::Outcome;
 use crate::prompt::ReadFile;
 
-/// The version of the events. A journal of another one is refused by name.
+/// The version of the events. A journal of a newer one is refused by name.
 pub const VERSION: u32 = 2;
 /// The oldest version that is read: a decision is then in the answer of its stage.
 pub const OLDEST_VERSION: u32 = 1;

@@ -14,7 +14,7 @@ const MOST_NOTES: usize = 12;
 const NOTE: usize = 500;
 const WITH_PREFIX: usize = 600;
 /// Before the text of an earlier note that turned out to be wrong.
-pub const WITHDRAWN: &str = "no longer true:";
+pub const WITHDRAWN: &str = "no longer true";
 const TITLE: &str = "# Project notes\n\n";
 
 /// The file with the notes of a report, or `None` if there is nothing new in them.
@@ -28,7 +28,8 @@ pub fn merged(
     // Every line that an agent did not write is the user's, and stays as it is.
     let mut lines: Vec<String> = file.trim_end().lines().map(str::to_owned).collect();
     let notes = || notes.iter().take(MOST_NOTES).map(|note| text::shown(note.trim(), WITH_PREFIX));
-    let wrong: Vec<String> = notes().filter_map(|note| withdrawn(&note)).collect();
+    let wrong: Vec<String> =
+        notes().filter_map(|note| withdrawn(&note).map(str::to_owned)).collect();
     let is_wrong = |line: &str| wrong.iter().any(|wrong| is_same(line, wrong));
     lines.retain(|line| without_author(line).is_none() || !is_wrong(line));
     let mut room = MOST_TOKENS.saturating_sub(size_of_others(&lines));
@@ -74,14 +75,19 @@ fn size_of_others(lines: &[String]) -> u64 {
 }
 
 /// The text of the note that this one withdraws, also if it was copied with its author.
-fn withdrawn(note: &str) -> Option<String> {
-    let note = note.trim_matches(|c: char| c == '`' || c.is_whitespace()).replacen('：', ":", 1);
+fn withdrawn(note: &str) -> Option<&str> {
+    let note = without_ticks(note);
     let start = note.get(..WITHDRAWN.len())?;
-    if !start.eq_ignore_ascii_case(WITHDRAWN) {
-        return None;
-    }
-    let wrong = note[WITHDRAWN.len()..].trim_matches(|c: char| c == '`' || c.is_whitespace());
-    Some(wrong[..author_at(wrong).unwrap_or(wrong.len())].to_owned())
+    let rest = &note[WITHDRAWN.len()..];
+    let wrong = match start.eq_ignore_ascii_case(WITHDRAWN) {
+        true => rest.strip_prefix(':').or_else(|| rest.strip_prefix('：'))?.trim(),
+        false => return None,
+    };
+    Some(&wrong[..author_at(wrong).unwrap_or(wrong.len())])
+}
+
+fn without_ticks(text: &str) -> &str {
+    text.trim_matches(|c: char| c == '`' || c.is_whitespace())
 }
 
 /// The text of a note that an agent wrote. `None`: another line.
@@ -100,6 +106,9 @@ fn author_at(note: &str) -> Option<usize> {
 fn is_same(line: &str, note: &str) -> bool {
     let whole = || text::list_item(line).map_or(line, |(_, body)| body);
     let body = without_author(line).unwrap_or_else(whole);
-    let plain = |text: &str| text.trim().trim_end_matches(['.', '。']).to_lowercase();
+    let plain = |text: &str| {
+        let text = without_ticks(text).trim_end_matches(['.', '。']);
+        without_ticks(text).to_lowercase()
+    };
     plain(body) == plain(note)
 }

@@ -99,6 +99,9 @@ pub enum Step {
     /// The turn was ended from outside: by a person, a limit, a model that cannot be reached.
     Stopped {
         why: String,
+        /// True if it took longer than it may.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_late: bool,
     },
 }
 
@@ -545,10 +548,16 @@ impl Conversation {
                 self.compacted(compacted);
                 phase
             }
-            (Phase::Model | Phase::Tools { .. } | Phase::Idle, Step::Stopped { why })
-            | (Phase::Ended(Ending::Stopped(_)), Step::Stopped { why }) => {
+            (Phase::Model | Phase::Tools { .. } | Phase::Idle, Step::Stopped { why, is_late })
+            | (
+                Phase::Ended(Ending::Stopped(_) | Ending::TimedOut(_)),
+                Step::Stopped { why, is_late },
+            ) => {
                 self.close_open_calls(why);
-                Phase::Ended(Ending::Stopped(why.clone()))
+                Phase::Ended(match is_late {
+                    true => Ending::TimedOut(why.clone()),
+                    false => Ending::Stopped(why.clone()),
+                })
             }
             (phase, _) => {
                 self.phase = phase;

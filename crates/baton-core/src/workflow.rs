@@ -724,13 +724,29 @@ impl State {
     }
 
     /// FINISH was accepted, the run was interrupted before it ended, and what it was accepted for has
-    /// changed: it is decided again.
-    fn checked_again(&mut self, phase: Phase) -> Phase {
+    /// changed: gates run and it is decided again.
+    fn checked_again(&mut self, phase: Phase, rules: &Rules<'_>) -> Phase {
         if !(matches!(phase, Phase::Record) && self.is_finished()) {
             return phase;
         }
-        self.current.check = None;
-        Phase::Decide { check: true, tries: 1, refused: Vec::new() }
+        // Its change of the plan was made, and stays in the entry of this iteration.
+        if let (Some(check), Some(decided)) = (self.current.check.take(), &mut self.current.decided)
+        {
+            let both = [decided.plan_summary.as_str(), check.plan_summary.as_str()];
+            let both: Vec<&str> = both.into_iter().filter(|own| !own.is_empty()).collect();
+            decided.plan_summary = both.join("; ");
+            decided.plan_changes += check.plan_changes;
+        }
+        self.current.gates.clear();
+        self.finish_gates(rules)
+    }
+
+    /// The gates of FINISH, or the decision where there are none.
+    fn finish_gates(&self, rules: &Rules<'_>) -> Phase {
+        match rules.gates(FINISH).is_empty() {
+            true => Phase::Decide { check: true, tries: 1, refused: Vec::new() },
+            false => Phase::Gates { of: GatesOf::Finish, index: 0, is_running: false },
+        }
     }
 
     /// Events that may come in any phase, and then those of the phase.
@@ -745,11 +761,11 @@ impl State {
             (Phase::Ended, _) => None,
             (phase, Event::Resumed { limits, setup, adopted_rules, project, outputs }) => {
                 self.stopped = None;
+                let void = self.passes.void.clone();
                 self.look(project.as_deref());
                 self.outputs.extend(outputs.iter().cloned());
-                let is_void = project.as_ref().is_some_and(|news| !news.void.is_empty());
-                let phase = match adopted_rules.is_some() || is_void {
-                    true => self.checked_again(phase),
+                let phase = match adopted_rules.is_some() || self.passes.void != void {
+                    true => self.checked_again(phase, rules),
                     false => phase,
                 };
                 self.limits = *limits;
@@ -1250,10 +1266,7 @@ impl State {
             self.passed.extend(facts.tasks.iter().cloned());
         }
         if job.agent == FINISH_REVIEW {
-            return match rules.gates(FINISH).is_empty() {
-                true => Phase::Decide { check: true, tries: 1, refused: Vec::new() },
-                false => Phase::Gates { of: GatesOf::Finish, index: 0, is_running: false },
-            };
+            return self.finish_gates(rules);
         }
         let Some((number, subloop)) = job.subloop.zip(rules.subloop()) else {
             return Phase::Settle { job: job.clone() };

@@ -266,7 +266,7 @@ impl Agent {
     }
 
     fn stop(&mut self, why: &str) -> Result<Ending, Error> {
-        self.record(Step::Stopped { why: why.to_owned() })?;
+        self.record(Step::Stopped { why: why.to_owned(), is_late: false })?;
         Ok(Ending::Stopped(why.to_owned()))
     }
 
@@ -316,7 +316,7 @@ impl Agent {
             let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
             else {
                 let why = format!("it took longer than {} s", limit.as_secs());
-                self.stop(&why)?;
+                self.record(Step::Stopped { why: why.clone(), is_late: true })?;
                 return Ok(Some(Ending::TimedOut(why)));
             };
             match self.conversation.next() {

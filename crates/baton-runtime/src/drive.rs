@@ -277,7 +277,7 @@ fn told(looked: &journal::Looked) -> rules::Told<'_> {
 }
 
 /// A journal that is continued.
-struct Continued {
+struct LoadedRun {
     state: State,
     /// The files of its last record, which may be missing.
     effects: Vec<Effect>,
@@ -285,7 +285,7 @@ struct Continued {
     adopted: Option<Box<AdoptedRules>>,
 }
 
-fn read_journal(board: &Board, opened: &journal::Opened, adopt: bool) -> Result<Continued, Error> {
+fn read_journal(board: &Board, opened: &journal::Opened, adopt: bool) -> Result<LoadedRun, Error> {
     let all = rules::Told {
         start: &opened.start,
         state: opened.state.as_ref(),
@@ -297,13 +297,13 @@ fn read_journal(board: &Board, opened: &journal::Opened, adopt: bool) -> Result<
     }
     let (state, effects) = all.folded(board)?;
     if changes.is_empty() {
-        return Ok(Continued { state, effects, adopted: None });
+        return Ok(LoadedRun { state, effects, adopted: None });
     }
     match state.unfit_for(&Rules { pack: &board.pack, config: &board.config }) {
         Some(why) => Err(Error::RulesUnfit { changes: changes.join(", "), why }),
         None => {
             let adopted = Some(Box::new(rules::adopted(board, changes)));
-            Ok(Continued { state, effects, adopted })
+            Ok(LoadedRun { state, effects, adopted })
         }
     }
 }
@@ -355,6 +355,7 @@ impl<'a> Drive<'a> {
                 // run up may have been killed before it removed the files of that run.
                 Ok(true) | Err(Error::NothingToResume) => {
                     files::clear_away(board, &around.disk)?;
+                    files::complete_history(board, &around.disk, last)?;
                 }
                 Ok(false) => return Err(Error::Unfinished(last.clone())),
                 Err(error) => return Err(error),
@@ -447,7 +448,7 @@ impl<'a> Drive<'a> {
         if opened.state.is_none() && opened.records.is_empty() {
             return Err(Error::NothingToResume);
         }
-        let Continued { state, effects, adopted } = read_journal(board, &opened, adopt)?;
+        let LoadedRun { state, effects, adopted } = read_journal(board, &opened, adopt)?;
         let snapshot = opened.records.iter().rev().find_map(|record| match &record.event {
             Event::StageStarted(started) => Some(started.snapshot.clone()),
             _ => None,

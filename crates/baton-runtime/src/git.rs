@@ -1,6 +1,6 @@
 //! What Baton has to do with git: it keeps a blackboard out of it by one line in `info/exclude`, and
-//! tells whether a work tree has changes and which files are tracked. The project's own git configuration is never read: it could
-//! make git start any program.
+//! tells whether a work tree has changes and which files are tracked. The project's own git
+//! configuration is never read: it could make git start any program.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -180,7 +180,9 @@ impl Journal {
         if self.length < self.segment_bytes {
             return Ok(());
         }
-        let Some(start) = self.start.clone() else { return Ok(()) };
+        let Some(mut start) = self.start.clone() else { return Ok(()) };
+        // Records of this version follow, whichever began the run.
+        start.version = baton_core::event::VERSION;
         let path = segment_path(&self.folder, self.segment);
         let bytes = load::bytes(&path, MAX_BYTES)?;
         let mut before = self.before.clone();
@@ -361,8 +363,18 @@ impl<'a> Lines<'a> {
         let found = self.frames.line();
         let Some(text) = found.map_err(|why| self.damaged(why))? else { return Ok(None) };
         let line = serde_json::from_str(text);
-        line.map(Some).map_err(|error| self.damaged(&format!("it is not an event: {error}")))
+        line.map(Some).map_err(|error| match version_of(text).filter(|own| !is_known(*own)) {
+            Some(found) => Error::Version { found, known: baton_core::event::VERSION },
+            None => self.damaged(&format!("it is not an event: {error}")),
+        })
     }
+}
+
+/// The version that a beginning or a checkpoint names, also of a format that is not known.
+fn version_of(line: &str) -> Option<u32> {
+    let line: serde_json::Value = serde_json::from_str(line).ok()?;
+    let version = line.get("version").or_else(|| line.pointer("/checkpoint/start/version"))?;
+    version.as_u64()?.try_into().ok()
 }
 
 fn is_known(version: u32) -> bool {

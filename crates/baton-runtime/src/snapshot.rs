@@ -63,6 +63,15 @@ struct Known {
     entry: Entry,
 }
 
+/// The files that a look covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Covers {
+    /// Also what git tracks though a rule ignores it, and what only search tools ignore.
+    All,
+    /// What every version of Baton covered.
+    OnlyPlain,
+}
+
 /// The snapshots of one project.
 #[derive(Debug)]
 pub struct Snapshots {
@@ -112,7 +121,8 @@ impl Snapshots {
         let index = (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
         if self.tracked.index != Some(index) {
             self.tracked.names = git::tracked(&self.project, environment).map(Arc::new);
-            self.tracked.index = Some(index);
+            // Where it could not be listed, the next look asks again.
+            self.tracked.index = self.tracked.names.is_some().then_some(index);
         }
         self.tracked.names.clone()
     }
@@ -121,7 +131,7 @@ impl Snapshots {
     pub fn take(&mut self) -> Result<String, Error> {
         // Whoever may not read a file of the project may not read it here.
         self.disk.make_private(&self.board.join(FOLDER))?;
-        let (manifest, looks) = self.look()?;
+        let (manifest, looks) = self.look(Covers::All)?;
         let text = store::json(&self.board.join(FOLDER), &manifest.files)?;
         let id = blake3::hash(text.as_bytes()).to_hex()[..32].to_owned();
         let path = self.manifest_path(&id);
@@ -137,9 +147,9 @@ impl Snapshots {
         Ok(id)
     }
 
-    /// The names of the project's files that are not ignored, without a look at their content.
+    /// The names of the project's files that a snapshot covers, without a look at their content.
     pub fn names(&mut self) -> Result<Vec<String>, Error> {
-        let paths = self.paths()?.into_iter();
+        let paths = self.paths(Covers::All)?.into_iter();
         let inside = paths
             .filter_map(|path| Some(path.strip_prefix(&self.project).ok()?.to_str()?.to_owned()));
         let mut names: Vec<String> = inside.collect();
@@ -155,14 +165,14 @@ impl Snapshots {
         self.board.join(FOLDER).join("objects").join(&hash[..2.min(hash.len())]).join(hash)
     }
 
-    /// Every file that is not ignored, its content kept.
-    fn look(&mut self) -> Result<(Manifest, BTreeMap<String, Known>), Error> {
+    /// Every file that is covered, its content kept.
+    fn look(&mut self, covers: Covers) -> Result<(Manifest, BTreeMap<String, Known>), Error> {
         let mut manifest = Manifest::default();
         let mut looks = BTreeMap::new();
         self.skipped.clear();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        for path in self.paths()? {
+        for path in self.paths(covers)? {
             let Ok(inside) = path.strip_prefix(&self.project) else { continue };
             let Some(name) = inside.to_str().map(str::to_owned) else { continue };
             let io = |source| Error::Io { path: path.clone(), source };
@@ -206,18 +216,22 @@ impl Snapshots {
         Ok((manifest, looks))
     }
 
-    fn paths(&mut self) -> Result<Vec<PathBuf>, Error> {
+    /// The files that a snapshot covers.
+    fn paths(&mut self, covers: Covers) -> Result<Vec<PathBuf>, Error> {
         let tracked = self.tracked();
-        // A project inside a work tree has the ignore rules above it too.
-        let is_inside = git::top(&self.project).is_some_and(|top| top != self.project);
+        // A project inside a work tree has the ignore rules above it too, unless that work tree does
+        // not know it: a home folder under version control ignores all that is not its own.
+        let is_above = git::top(&self.project).is_some_and(|top| top != self.project);
+        let is_inside = is_above && tracked.is_some();
         let board = fs::canonicalize(&self.board).unwrap_or_else(|_| self.board.clone());
         let walk = ignore::WalkBuilder::new(&self.project)
             .hidden(false)
             .git_global(false)
-            .require_git(false)
+            // Rules above the top of the work tree are not this project's.
+            .require_git(is_inside)
             .parents(is_inside)
             // A file for search tools; git does not follow it.
-            .ignore(false)
+            .ignore(covers == Covers::OnlyPlain)
             .filter_entry(move |entry| {
                 !VERSION_CONTROL.iter().any(|name| entry.file_name() == *name)
                     && (entry.depth() == 0
@@ -237,14 +251,22 @@ impl Snapshots {
         }
         // Ignored, and added to git all the same.
         let board = fs::canonicalize(&self.board).unwrap_or_else(|_| self.board.clone());
+        let tracked = tracked.filter(|_| covers == Covers::All);
         let tracked = tracked.iter().flat_map(|names| names.iter());
-        paths.extend(tracked.map(|name| self.project.join(name)).filter(|path| {
+        let inside = tracked.filter(|name| !self.is_behind_link(name));
+        paths.extend(inside.map(|name| self.project.join(name)).filter(|path| {
             let is_file = |own: fs::Metadata| own.is_file() || own.is_symlink();
             fs::symlink_metadata(path).is_ok_and(is_file) && !path.starts_with(&board)
         }));
         paths.sort();
         paths.dedup();
         Ok(paths)
+    }
+
+    /// True if a folder of this path is a link now: the file is somewhere else.
+    fn is_behind_link(&self, name: &str) -> bool {
+        let mut folders = name.match_indices('/').map(|(at, _)| self.project.join(&name[..at]));
+        folders.any(|folder| fs::symlink_metadata(folder).is_ok_and(|own| own.is_symlink()))
     }
 
     fn keep(&self, bytes: &[u8]) -> Result<String, Error> {
@@ -301,7 +323,7 @@ impl Snapshots {
         for entry in wanted.files.values().filter(|entry| !entry.hash.is_empty()) {
             self.content(&entry.hash)?;
         }
-        let (now, _) = self.look()?;
+        let (now, _) = self.look(Covers::All)?;
         let mut changed = Vec::new();
         for (name, entry) in &wanted.files {
             // What was too large to be kept is left as it is.
@@ -312,9 +334,14 @@ impl Snapshots {
             }
         }
         // Only now, with the rules of that time in place again: what they ignore is not ours to remove.
-        let (now, _) = self.look()?;
-        let is_new = |name: &&String| !wanted.files.contains_key(*name) && !self.is_output(name);
-        for name in now.files.keys().filter(is_new) {
+        // A file that was there and that the older snapshot did not cover is not new, and one that is
+        // too large to be kept could not be had back.
+        let (now, _) = self.look(Covers::OnlyPlain)?;
+        let is_new = |(name, entry): &(&String, &Entry)| {
+            let is_kept = !entry.hash.is_empty() && !self.is_output(name);
+            is_kept && !wanted.files.contains_key(*name)
+        };
+        for (name, _) in now.files.iter().filter(is_new) {
             self.disk.remove(&self.project.join(name))?;
             changed.push(name.clone());
         }

@@ -370,6 +370,9 @@ pub(super) fn undo(place: &Place, iteration: Option<u32>, snapshot: Option<&str>
     let mut snapshots =
         Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default())
             .with_git(&place.environment);
+    if let Ok(state) = drive::look(&board, &run) {
+        snapshots.named_outputs = state.outputs;
+    }
     let snapshot_failed =
         |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
     // A name that is wrong must not cost anything.
@@ -378,7 +381,7 @@ pub(super) fn undo(place: &Place, iteration: Option<u32>, snapshot: Option<&str>
     let kept = snapshots.take().map_err(snapshot_failed)?;
     let files = snapshots.restore(&before).map_err(snapshot_failed)?;
     let text = format!(
-        "{} files are as they were {what}; what was there is kept as snapshot {kept} (`baton undo --snapshot {kept}`)\nfiles that git ignores are not covered\n",
+        "{} files are as they were {what}; what was there is kept as snapshot {kept} (`baton undo --snapshot {kept}`)\nfiles that git ignores and does not track are not covered\n",
         files.len()
     );
     Ok(Reply::new(text, json!({ "ok": true, "files": files, "kept": kept })))

@@ -21,6 +21,11 @@ fn a_note_is_withdrawn_however_it_is_quoted() {
         let left = merged(&file, &[quoted]).unwrap_or_else(|| panic!("{quoted}"));
         assert!(!left.contains("make check") && left.contains("数据库"), "{quoted}: {left}");
     }
+    for note in ["`make check` needs docker", "端口：8080", "use `make`"] {
+        let file = merged("", &[note]).unwrap();
+        let left = merged(&file, &[&format!("no longer true: {note}"), "b"]).unwrap();
+        assert!(!left.contains(note) && left.contains("- b ("), "{left}");
+    }
     let left = merged(&file, &["no longer true: 数据库在 db/ 目录。"]).unwrap();
     assert!(!left.contains("数据库"), "{left}");
     assert_eq!(merged(&file, &["no longer true: something that no note says"]), None);

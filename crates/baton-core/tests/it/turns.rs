@@ -102,7 +102,7 @@ fn steps_that_do_not_fit_are_refused_and_change_nothing() {
         says("Done."),
         Step::Started { call: "1".to_owned() },
         observed(1, "1", "Bash", json!({})),
-        Step::Stopped { why: "enough".to_owned() },
+        Step::Stopped { why: "enough".to_owned(), is_late: false },
     ];
     let begun = |steps: &[Step]| {
         let mut own = conversation(Protocol::Native);
@@ -268,7 +268,7 @@ fn a_turn_that_was_stopped_leaves_a_list_that_every_provider_takes() {
         asked("Go."),
         answer(calls, Stop::ToolCalls),
         Step::Started { call: "1".to_owned() },
-        Step::Stopped { why: "a person stopped it".to_owned() },
+        Step::Stopped { why: "a person stopped it".to_owned(), is_late: false },
         asked("Go on."),
     ];
     let mut own = conversation(Protocol::Native);
@@ -311,7 +311,7 @@ fn any_step(own: &Conversation, choice: u8, number: u32) -> Step {
             1 => answer(vec![part(&id(0), "Bash")], Stop::ToolCalls),
             2 => answer(vec![part(&id(0), "Read"), part(&id(1), "Grep")], Stop::ToolCalls),
             3 => answer(vec![part(&id(0), "Read"), part(&id(1), "Bash")], Stop::ToolCalls),
-            4 => Step::Stopped { why: "enough".to_owned() },
+            4 => Step::Stopped { why: "enough".to_owned(), is_late: false },
             _ => {
                 let step = answer(vec![part(&id(0), "Read")], Stop::ToolCalls);
                 let Step::Answered { mut answer } = step else { unreachable!() };
@@ -324,7 +324,9 @@ fn any_step(own: &Conversation, choice: u8, number: u32) -> Step {
         Do::Read(calls) => {
             observed(number, &calls[usize::from(choice) % calls.len()].id, "Read", long)
         }
-        Do::Act(_) if choice.is_multiple_of(7) => Step::Stopped { why: "enough".to_owned() },
+        Do::Act(_) if choice.is_multiple_of(7) => {
+            Step::Stopped { why: "enough".to_owned(), is_late: false }
+        }
         Do::Act(call) => Step::Started { call: call.id },
         Do::Settle(call) => observed(number, &call.id, "Bash", long),
     }

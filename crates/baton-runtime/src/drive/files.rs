@@ -95,6 +95,28 @@ pub(super) fn clear_away(board: &Board, disk: &Disk) -> Result<(), Error> {
     Ok(())
 }
 
+/// Appends the last entry of a run that is over, if its process died before it could.
+pub(super) fn complete_history(board: &Board, disk: &Disk, run: &str) -> Result<(), Error> {
+    let looked = crate::journal::look(&super::journal_folder(board, run))?;
+    let Some(entry) = looked.records.last().and_then(|record| record.event.history()) else {
+        return Ok(());
+    };
+    let path = board.history_file();
+    let there = match load::bytes(&path, crate::gather::HISTORY_BYTES) {
+        Err(load::Error::Missing(_)) => Vec::new(),
+        other => other?,
+    };
+    // A crash may have left a piece of it at the end.
+    let from = usize::try_from(entry.at).unwrap_or(usize::MAX).min(there.len());
+    if memchr::memmem::find(&there, entry.text.as_bytes()).is_some() {
+        return Ok(());
+    }
+    let is_piece = is_left_of(entry.text.as_bytes(), &there[from..]);
+    let at = if is_piece { from } else { there.len() };
+    disk.append_at(&path, at as u64, entry.text.as_bytes())?;
+    Ok(())
+}
+
 /// The first iteration that no run of the blackboard has begun: a run that was given up has reports
 /// in the archive, but no entry in the history. A run without a record has begun none.
 pub(super) fn iteration_after(board: &Board, runs: &[String]) -> Result<Iteration, Error> {

@@ -29,10 +29,13 @@ struct Known {
 
 impl Known {
     fn is_tracked(&self, name: &str) -> bool {
+        self.tracked.as_ref().is_some_and(|tracked| tracked.contains(name))
+    }
+
+    /// Of a submodule git tracks only the folder.
+    fn is_in_submodule(&self, name: &str) -> bool {
         let Some(tracked) = &self.tracked else { return false };
-        // Of a submodule git tracks only the folder.
-        let mut outer = name.match_indices('/').map(|(at, _)| &name[..at]);
-        tracked.contains(name) || outer.any(|folder| tracked.contains(folder))
+        name.match_indices('/').any(|(at, _)| tracked.contains(&name[..at]))
     }
 }
 
@@ -50,6 +53,11 @@ impl Drive<'_> {
         told: &[String],
     ) -> Result<Option<Box<ProjectCheck>>, Error> {
         let known = self.known();
+        let mut changed = match self.state.passes.seen.clone() {
+            Some(seen) if seen != now => self.noteworthy(&seen, now)?,
+            _ => Vec::new(),
+        };
+        changed.retain(|file| !told.contains(file));
         let passes = &self.state.passes;
         let (mut void, mut reworked) = (BTreeMap::new(), BTreeMap::new());
         for (agent, seq, reference) in self.state.passes_given() {
@@ -65,11 +73,6 @@ impl Drive<'_> {
             insert(&mut void, agent, files);
             insert(&mut reworked, agent, own);
         }
-        let mut changed = match &passes.seen {
-            Some(seen) if seen != now => self.noteworthy(seen, now)?,
-            _ => Vec::new(),
-        };
-        changed.retain(|file| !told.contains(file));
         let is_news = passes.seen.is_none()
             || !changed.is_empty()
             || (&void, &reworked) != (&passes.void, &passes.reworked);
@@ -98,13 +101,14 @@ impl Drive<'_> {
         Ok(changed)
     }
 
-    /// The same without logs and generated files: the changes that the user may want to know of.
-    pub(super) fn noteworthy(&self, before: &str, after: &str) -> Result<Vec<String>, Error> {
+    /// The same without untracked logs and generated files: the changes that the user may want to know of.
+    pub(super) fn noteworthy(&mut self, before: &str, after: &str) -> Result<Vec<String>, Error> {
+        let known = self.known();
         // Without the older one it is not known what changed.
         let Ok(from) = self.snapshots.manifest(before) else { return Ok(Vec::new()) };
         let to = self.snapshots.manifest(after)?;
         let mut changed = self.changed(before, after)?;
-        changed.retain(|name| !self.is_noise(name, &from, &to));
+        changed.retain(|name| known.is_tracked(name) || !self.is_noise(name, &from, &to));
         Ok(changed)
     }
 
@@ -114,12 +118,20 @@ impl Drive<'_> {
         known.written.get_or_init(|| self.snapshots.manifest(id).ok()).as_ref()
     }
 
+    /// The project at the first look of the run.
+    fn first<'k>(&self, known: &'k Known) -> Option<&'k Manifest> {
+        let id = self.state.passes.first.as_ref()?;
+        known.first.get_or_init(|| self.snapshots.manifest(id).ok()).as_ref()
+    }
+
+    /// True if a file was there when the run began.
+    fn was_first(&self, name: &str, known: &Known) -> bool {
+        self.first(known).is_none_or(|first| first.files.contains_key(name))
+    }
+
     /// True if a file was created or changed in this run.
     fn is_of_the_run(&self, name: &str, known: &Known) -> bool {
-        let id = self.state.passes.first.as_ref();
-        let first =
-            id.and_then(|id| known.first.get_or_init(|| self.snapshots.manifest(id).ok()).as_ref());
-        match (first, self.written(known)) {
+        match (self.first(known), self.written(known)) {
             (Some(first), Some(written)) => first.files.get(name) != written.files.get(name),
             _ => true,
         }
@@ -152,11 +164,17 @@ impl Drive<'_> {
             if known.is_tracked(name) {
                 return true;
             }
-            if self.is_noise(name, &from, &to) {
+            if self.is_generated(name, &from) {
                 return false;
             }
             // An agent that may write changed it after the pass.
             if later.is_some_and(|after| after.files.get(name) != before) {
+                return true;
+            }
+            if self.is_stream(name, &from, &to) {
+                return false;
+            }
+            if known.is_in_submodule(name) {
                 return true;
             }
             match (before, &known.tracked) {
@@ -165,30 +183,39 @@ impl Drive<'_> {
                 (Some(_), None) => true,
                 // A removed file may have been tracked until it was removed.
                 (Some(_), Some(_)) => {
-                    !to.files.contains_key(name) || self.is_of_the_run(name, known)
+                    let is_gone = !to.files.contains_key(name) && self.was_first(name, known);
+                    is_gone || self.is_of_the_run(name, known)
                 }
             }
         });
         Ok(changed)
     }
 
-    /// True if a change is not part of the work: a log, a stream of data that grew, a generated file,
-    /// or a file that Baton itself writes in an evaluation.
+    /// True if a change is not part of the work.
     fn is_noise(&self, name: &str, from: &Manifest, to: &Manifest) -> bool {
+        self.is_generated(name, from) || self.is_stream(name, from, to)
+    }
+
+    /// True for a file that builds and tests generate, or that Baton itself writes in an evaluation.
+    fn is_generated(&self, name: &str, from: &Manifest) -> bool {
         // Only a mark that was there when the pass was given: anyone could make one later.
         let is_there = |mark: &str| from.files.contains_key(mark);
+        let is_evaluation =
+            self.state.scenario.as_ref().is_some_and(|scenario| {
+                name.starts_with(&format!("scenarios/{scenario}/{OUTPUTS}/"))
+            });
+        is_evaluation || is_made_by_tools(name, is_there)
+    }
+
+    /// True for a log, and for data that only got longer.
+    fn is_stream(&self, name: &str, from: &Manifest, to: &Manifest) -> bool {
         let has_grown = || match (from.files.get(name), to.files.get(name)) {
             // A new file of data may be a part of the work; one that grows at its end is a stream.
             (None, Some(_)) => !name.ends_with(".json"),
             (Some(before), Some(after)) => self.has_grown(before, after),
             (_, None) => false,
         };
-        let is_stream = is_log(name) && (!is_data(name) || has_grown());
-        let is_evaluation =
-            self.state.scenario.as_ref().is_some_and(|scenario| {
-                name.starts_with(&format!("scenarios/{scenario}/{OUTPUTS}/"))
-            });
-        is_evaluation || is_made_by_tools(name, is_there) || is_stream
+        is_log(name) && (!is_data(name) || has_grown())
     }
 
     /// True if a file only got longer at its end.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use baton_runtime::load::Environment;
 use baton_runtime::snapshot::Snapshots;
 use baton_runtime::store::Disk;
 use tempfile::TempDir;
@@ -152,4 +153,82 @@ fn a_snapshot_costs_only_what_changed_and_can_be_pruned() {
     fs::write(root.join("src/lib.rs"), "broken").unwrap();
     snapshots.restore(&second).unwrap();
     assert_eq!(fs::read_to_string(root.join("src/lib.rs")).unwrap(), "fn add() { 1 }\n");
+}
+
+fn git(root: &Path, args: &[&str]) {
+    let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
+    let done = Command::new("git").args(who).args(args).current_dir(root).output().unwrap();
+    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn with_git(root: &Path) -> Snapshots {
+    let path = std::env::var_os("PATH").unwrap();
+    let environment = Environment::of(&[("PATH", path.to_str().unwrap())]);
+    Snapshots::new(root, &root.join(".baton"), Disk::default()).with_git(&environment)
+}
+
+#[test]
+fn restoring_removes_no_file_that_the_older_snapshot_did_not_cover() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    git(root, &["init", "-q"]);
+    for (name, text) in [
+        (".gitignore", "*.env\n"),
+        (".ignore", "data\n"),
+        ("a.rs", "1\n"),
+        ("local.env", "mine\n"),
+        ("data", "mine\n"),
+    ] {
+        fs::write(root.join(name), text).unwrap();
+    }
+    git(root, &["add", "a.rs"]);
+    let before = with_git(root).take().unwrap();
+    // What was only ignored is tracked from here on.
+    git(root, &["add", "-f", "local.env"]);
+    fs::write(root.join("new.rs"), "2\n").unwrap();
+    fs::write(root.join("a.rs"), "3\n").unwrap();
+    with_git(root).restore(&before).unwrap();
+    assert_eq!(fs::read_to_string(root.join("local.env")).unwrap(), "mine\n");
+    assert_eq!(fs::read_to_string(root.join("data")).unwrap(), "mine\n");
+    assert_eq!(fs::read_to_string(root.join("a.rs")).unwrap(), "1\n");
+    assert!(!root.join("new.rs").exists());
+}
+
+#[test]
+fn tracked_files_behind_a_link_are_not_the_projects() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = &folder.path().join("project");
+    fs::create_dir_all(root.join("docs")).unwrap();
+    fs::write(root.join("docs/x.md"), "x\n").unwrap();
+    git(root, &["init", "-q"]);
+    git(root, &["add", "docs/x.md"]);
+    fs::rename(root.join("docs"), folder.path().join("shared")).unwrap();
+    std::os::unix::fs::symlink("../shared", root.join("docs")).unwrap();
+    let mut snapshots = with_git(root);
+    let names = snapshots.names().unwrap();
+    assert_eq!(names, ["docs"]);
+}
+
+#[test]
+fn ignore_rules_count_up_to_the_top_of_a_work_tree_that_knows_the_project() {
+    let folder = tempfile::tempdir().unwrap();
+    let (top, root) = (folder.path().join("repo"), folder.path().join("repo/app"));
+    fs::create_dir_all(root.join("dist")).unwrap();
+    fs::write(folder.path().join(".gitignore"), "*.rs\n").unwrap();
+    fs::write(top.join(".gitignore"), "dist/\n").unwrap();
+    for name in ["a.rs", "dist/x.js"] {
+        fs::write(root.join(name), "1\n").unwrap();
+    }
+    git(&top, &["init", "-q"]);
+    git(&top, &["add", "app/a.rs"]);
+    fs::write(root.join("b.rs"), "2\n").unwrap();
+    assert_eq!(with_git(&root).names().unwrap(), ["a.rs", "b.rs"]);
+    // A home folder under version control knows nothing of a project in it.
+    let home = tempfile::tempdir().unwrap();
+    let project = home.path().join("project");
+    fs::create_dir_all(&project).unwrap();
+    git(home.path(), &["init", "-q"]);
+    fs::write(home.path().join(".gitignore"), "*\n").unwrap();
+    fs::write(project.join("a.rs"), "1\n").unwrap();
+    assert_eq!(with_git(&project).names().unwrap(), ["a.rs"]);
 }
