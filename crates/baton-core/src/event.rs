@@ -670,10 +670,10 @@ pub struct PromptLedger {
 #[serde(from = "SectionRow", into = "SectionRow")]
 pub struct LedgerSection {
     pub name: String,
-    /// Of a report.
+    /// The level of a report that it shows.
     pub level: Option<u8>,
     pub tokens: u64,
-    /// What is missing in it.
+    /// The part that is not in it.
     pub cut: Option<String>,
 }
 

@@ -68,7 +68,7 @@ struct Known {
 enum Covers {
     /// Also what git tracks though a rule ignores it, and what only search tools ignore.
     All,
-    /// What every version of Baton covered.
+    /// The files that every version of Baton covered.
     OnlyPlain,
 }
 

@@ -32,7 +32,7 @@ impl Known {
         self.tracked.as_ref().is_some_and(|tracked| tracked.contains(name))
     }
 
-    /// Of a submodule git tracks only the folder.
+    /// Git tracks only the folder of a submodule.
     fn is_in_submodule(&self, name: &str) -> bool {
         let Some(tracked) = &self.tracked else { return false };
         name.match_indices('/').any(|(at, _)| tracked.contains(&name[..at]))
