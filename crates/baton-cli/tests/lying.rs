@@ -152,6 +152,16 @@ fn git(place: &Place, args: &[&str]) {
     assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
+/// A submodule `sub` with one file.
+fn add_submodule(place: &Place) {
+    fs::create_dir_all(place.path("project/sub")).unwrap();
+    place.write("project/sub/a.c", "int a;\n");
+    git(place, &["-C", "sub", "init", "-q"]);
+    git(place, &["-C", "sub", "add", "a.c"]);
+    git(place, &["-C", "sub", "commit", "-q", "-m", "a"]);
+    git(place, &["add", "sub"]);
+}
+
 /// Passes in the first two iterations, and then something happens before MAIN wants to finish.
 fn finish_after(place: &Place, between: impl Fn(&Place)) -> String {
     place.play("2-MAIN", &decision("REVIEW", VERIFIED));
@@ -214,12 +224,7 @@ fn no_finish_after_expected_outputs_were_rewritten_by_another_agent() {
 #[test]
 fn what_tests_leave_in_a_submodule_voids_nothing() {
     let place = honest_in_git();
-    fs::create_dir_all(place.path("project/sub")).unwrap();
-    place.write("project/sub/a.c", "int a;\n");
-    git(&place, &["-C", "sub", "init", "-q"]);
-    git(&place, &["-C", "sub", "add", "a.c"]);
-    git(&place, &["-C", "sub", "commit", "-q", "-m", "a"]);
-    git(&place, &["add", "sub"]);
+    add_submodule(&place);
     place.write("play/2-REVIEW.sh", "date +%N > sub/.coverage\n");
     place.write("play/3-FINISH_REVIEW.sh", "date +%N > sub/.coverage\n");
     run(&place, 3, 0);
@@ -249,12 +254,7 @@ fn no_finish_after_an_edit_of_a_tracked_file_that_a_rule_ignores() {
 #[test]
 fn no_finish_after_an_edit_in_a_submodule() {
     let place = honest_in_git();
-    fs::create_dir_all(place.path("project/sub")).unwrap();
-    place.write("project/sub/a.c", "int a;\n");
-    git(&place, &["-C", "sub", "init", "-q"]);
-    git(&place, &["-C", "sub", "add", "a.c"]);
-    git(&place, &["-C", "sub", "commit", "-q", "-m", "a"]);
-    git(&place, &["add", "sub"]);
+    add_submodule(&place);
     let said = finish_after(&place, |place| place.write("project/sub/a.c", "int b;\n"));
     assert_refused(&place, &said, "files changed after it: sub/a.c");
 }
