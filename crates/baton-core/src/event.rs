@@ -161,6 +161,10 @@ impl HistoryText {
 }
 
 impl Decided {
+    pub fn next(&self) -> Option<&decision::Next> {
+        Some(&self.decision.as_ref()?.next)
+    }
+
     /// The same, with its decision. Version 1 has only MAIN's answer, and most of its records leave
     /// that to the result of the stage. `None`: it is not a decision.
     #[must_use]
@@ -742,13 +746,31 @@ impl From<LedgerSummary> for SummaryRow {
     }
 }
 
-/// A decision of MAIN that holds.
+/// Who made a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    #[default]
+    Main,
+    /// A rule of the policy fixes who follows: MAIN was not asked.
+    Rule,
+}
+
+impl DecidedBy {
+    fn is_main(&self) -> bool {
+        *self == DecidedBy::Main
+    }
+}
+
+/// A decision that holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decided {
     /// Not in version 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Box<Decision>>,
+    #[serde(default, skip_serializing_if = "DecidedBy::is_main")]
+    pub by: DecidedBy,
     /// As MAIN wrote it, in version 1.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,

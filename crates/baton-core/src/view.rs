@@ -5,13 +5,13 @@ use serde::Serialize;
 
 use crate::decision::{Moment, Next, Question};
 use crate::event::{
-    Asker, Decided, Event, LedgerSummary, ProjectCheck, Record, ReportFacts, StageEnded,
+    Asker, Decided, DecidedBy, Event, LedgerSummary, ProjectCheck, Record, ReportFacts, StageEnded,
     StageResult,
 };
 use crate::gate;
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, MAIN};
 use crate::text;
-use crate::workflow::{GatesOf, Phase, State, Totals};
+use crate::workflow::{GateProgress, GatesOf, Phase, State, Totals};
 
 /// Tells a run line by line.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Teller {
             self.said.clone_from(answer);
         }
         if let Phase::Gates { of: GatesOf::Report(job), .. } = &state.phase
-            && let Some((_, facts)) = state.newest.get(&job.agent)
+            && let Some((_, facts)) = state.reports.newest.get(&job.agent)
         {
             self.passing = passing(facts);
         }
@@ -196,7 +196,11 @@ fn decided_line(decided: &Decided, teller: &Teller) -> Option<String> {
         true => format!("; override: {FINISH_REVIEW} is ignored"),
         false => String::new(),
     };
-    Some(format!("MAIN → {}: {reason}{plan}{overridden}{open}", decision.next.word()))
+    let who = match decided.by {
+        DecidedBy::Main => MAIN,
+        DecidedBy::Rule => "by rule",
+    };
+    Some(format!("{who} → {}: {reason}{plan}{overridden}{open}", decision.next.word()))
 }
 
 /// The end of a stage, if it is worth a line: a failure, or changes that no stage is allowed to make.
@@ -443,10 +447,11 @@ impl RunState {
 fn place(state: &State) -> String {
     match &state.phase {
         Phase::Running { stage, .. } => format!("in {}", stage.name),
-        Phase::Gates { is_running: true, .. } => "in a gate".to_owned(),
-        Phase::Gates { .. } => "before a gate".to_owned(),
-        Phase::Evaluate { number: Some(number), .. } => format!("in evaluation {number}"),
-        Phase::Evaluate { .. } => "before an evaluation".to_owned(),
+        Phase::Gates { progress, .. } => match progress {
+            GateProgress::Waiting => "before a gate".to_owned(),
+            GateProgress::Running => "in a gate".to_owned(),
+            GateProgress::Evaluating(number) => format!("in evaluation {number}"),
+        },
         Phase::Decide { check: true, .. } => format!("before {FINISH_CHECK}"),
         Phase::Decide { .. } => format!("before {MAIN}'s next decision"),
         Phase::Work { job } => format!("before {}", job.agent),

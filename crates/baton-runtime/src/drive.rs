@@ -407,7 +407,7 @@ impl<'a> Drive<'a> {
             Snapshots::new(&around.project, &around.board.root, around.disk.clone())
                 .with_git(around.environment);
         snapshots.outputs = outputs::own().into_keys().collect();
-        snapshots.named_outputs.clone_from(&state.outputs);
+        snapshots.named_outputs.clone_from(&state.origin.outputs);
         let mark = mark_of(&around.board.root);
         Drive {
             around,
@@ -477,14 +477,14 @@ impl<'a> Drive<'a> {
             return Err(Error::AlreadyFinished(run));
         }
         let left = files::left(board, drive.state.last_seq);
-        let limits = limits.unwrap_or(drive.state.limits);
+        let limits = limits.unwrap_or(drive.state.budget.limits);
         let setup = drive.around.setup().map(Box::new);
-        let change = drive.state.setup.as_ref().zip(setup.as_ref());
+        let change = drive.state.origin.setup.as_ref().zip(setup.as_ref());
         if let Some((before, now)) = change.and_then(|(before, now)| before.difference(now)) {
             let said = format!("this run began with {before}; continuing with {now}");
             (drive.around.watch)(Notice::Said(said));
         }
-        let setup = setup.filter(|setup| drive.state.setup.as_ref() != Some(setup));
+        let setup = setup.filter(|setup| drive.state.origin.setup.as_ref() != Some(setup));
         let project = drive.look_after_pause()?;
         let outputs = outputs::names(&outputs::own(), &drive.around.project);
         drive.commit(Event::Resumed { limits, setup, adopted_rules: adopted, project, outputs })?;
@@ -497,7 +497,7 @@ impl<'a> Drive<'a> {
     /// comparison, since its changes are not the user's.
     fn look_after_pause(&mut self) -> Result<Option<Box<ProjectCheck>>, Error> {
         let is_running = matches!(self.state.phase, Phase::Running { .. });
-        if is_running || self.state.passes.seen.is_none() {
+        if is_running || self.state.reports.passes.seen.is_none() {
             return Ok(None);
         }
         let now = self.snapshots.take()?;
@@ -515,7 +515,7 @@ impl<'a> Drive<'a> {
         let before = match left {
             Some(left) => left.board,
             // While a stage runs only its agent, or a person, writes there.
-            None if is_lost => self.state.board.clone(),
+            None if is_lost => self.state.files.board.clone(),
             None => return Ok(()),
         };
         let files: Vec<String> = self.guard.differing(&before).into_keys().collect();
@@ -607,7 +607,7 @@ impl<'a> Drive<'a> {
             match next {
                 Do::AskMain { stage, attempt, check, refused } => {
                     let who = if check { For::FinishCheck } else { For::Main };
-                    let limit_seconds = self.state.limits.stage_seconds;
+                    let limit_seconds = self.state.budget.limits.stage_seconds;
                     let act = self.act(stage, attempt, &refused, limit_seconds);
                     self.stage(act, &who)?;
                 }
@@ -639,7 +639,7 @@ impl<'a> Drive<'a> {
                     act.before.clone_from(&self.snapshot);
                     self.recover(act)?;
                 }
-                Do::RunGate { index, gate } => self.gate(index, &gate)?,
+                Do::RunGate { index, gate, is_again } => self.gate(index, &gate, is_again)?,
                 Do::LookAtFiles { approval } => self.look_at_files(&approval)?,
                 Do::StartEvaluation => self.start_evaluation()?,
                 Do::Evaluate { number } => self.evaluate(number)?,
@@ -733,7 +733,7 @@ impl<'a> Drive<'a> {
             attempt: act.attempt,
             snapshot: act.before.clone(),
             ledger: Some(files::ledger(&prompt, &act.corrections, &asked)),
-            board: self.guard.differing(&self.state.board),
+            board: self.guard.differing(&self.state.files.board),
             project,
         };
         if act.stage.subloop.is_some() && self.subloop_lock.is_none() {
@@ -847,7 +847,7 @@ impl<'a> Drive<'a> {
         let agents = self.around.board.pack.manifest.agent_names();
         let (tokens, cost) = (self.state.tokens_left(), self.state.cost_left());
         let call = Call {
-            run: self.state.run.as_str(),
+            run: self.state.origin.run.as_str(),
             stage: &act.stage,
             attempt: act.attempt,
             prompt: text,
@@ -904,26 +904,26 @@ impl<'a> Drive<'a> {
                 .as_ref()
                 .is_some_and(|own| own.min_coverage > 0),
         };
-        let machine = self.state.machine.as_deref();
+        let machine = self.state.origin.machine.as_deref();
         let gates = &board.pack.policy.gates;
         let facts = machine.map(|machine| match who {
             For::Main | For::FinishCheck => machine.facts_for_main(gates, limits.asks_coverage),
             For::Agent(_) | For::Subloop(_) => machine.facts(gates, &limits),
         });
         let mut facts = facts.unwrap_or_default();
-        facts.extend(self.state.gate_results.iter().map(|run| {
+        facts.extend(self.state.reports.gate_results.iter().map(|run| {
             let how = if run.passed { "passed" } else { "failed" };
             format!("gate `{}` {how} after {}, iteration {}", run.command, run.of, run.iteration)
         }));
-        let changed = self.state.stage_changes.iter().cloned();
+        let changed = self.state.files.stage_changes.iter().cloned();
         Ok(RunFacts {
-            first_iteration: self.state.first_iteration,
+            first_iteration: self.state.origin.first_iteration,
             machine: facts,
             project_files: project_files
                 .map_err(|error| unreadable(&self.around.project, &error))?,
             changed: changed.map(|(stage, files)| StageChange { stage, files }).collect(),
             compare: machine.and_then(Machine::comparison),
-            older_reports: gather::older_reports(&board.root, self.state.first_iteration)?,
+            older_reports: gather::older_reports(&board.root, self.state.origin.first_iteration)?,
             main_order: self.state.main_order(),
             settled: self.state.settled_reports(&self.rules()),
         })
@@ -959,11 +959,12 @@ impl<'a> Drive<'a> {
     fn finish_facts(&self) -> FinishFacts {
         let changes = self
             .state
+            .files
             .stage_changes
             .iter()
             .map(|(stage, files)| StageChange { stage: stage.clone(), files: files.clone() });
         let current = &self.state.current.gates;
-        let gates = self.state.gate_results.iter().map(|run| {
+        let gates = self.state.reports.gate_results.iter().map(|run| {
             let now = current.iter().rfind(|gate| gate.command == run.command);
             GateResult {
                 command: run.command.clone(),
@@ -1037,11 +1038,16 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn gate(&mut self, index: usize, gate: &baton_core::policy::Gate) -> Result<(), Error> {
+    fn gate(
+        &mut self,
+        index: usize,
+        gate: &baton_core::policy::Gate,
+        is_again: bool,
+    ) -> Result<(), Error> {
         let command = gate.run.clone();
-        if matches!(self.state.phase, Phase::Gates { is_running: true, .. }) {
+        if is_again {
             (self.around.watch)(Notice::Said(format!(
-                "the gate `{}` was interrupted and nobody knows its result: it is run again",
+                "the gate `{}` was interrupted and its result is unknown: it is run again",
                 baton_core::text::shown(&command, 200)
             )));
         }

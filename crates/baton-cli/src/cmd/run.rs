@@ -152,8 +152,8 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
         has_its_rules(&board, &run)?;
     }
     let before = drive::look(&board, &run).map_err(failed)?;
-    let limits = limits(&board.config, &args.budget, Some(before.limits));
-    let how = setup::continued(place, &mut board, &args.how, before.setup.as_deref())?;
+    let limits = limits(&board.config, &args.budget, Some(before.budget.limits));
+    let how = setup::continued(place, &mut board, &args.how, before.origin.setup.as_deref())?;
     let mut session = Session::open(place, &board, &how, &limits)?;
     let mut edits = args.edits.map(|edits| match edits {
         EditsArg::Keep => Edits::Keep,
@@ -209,8 +209,8 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
         let known = view::answers(question);
         return Err(failed(drive::Error::NoOption { option, known }));
     };
-    let how = setup::continued(place, &mut board, &args.how, state.setup.as_deref())?;
-    let mut session = Session::open(place, &board, &how, &state.limits)?;
+    let how = setup::continued(place, &mut board, &args.how, state.origin.setup.as_deref())?;
+    let mut session = Session::open(place, &board, &how, &state.budget.limits)?;
     let comment = args.comment.clone().unwrap_or_default();
     session.go(|around| {
         let mut drive = Drive::resume(around, None)?;
@@ -475,7 +475,7 @@ impl<'a> Session<'a> {
         let (yes, may_approve) = (self.yes, self.board.config.approval.by_yes);
         let (place, board) = (self.place, self.board);
         let mut drive = begin(self.around()).map_err(failed)?;
-        if let Some(setup) = &drive.state().setup {
+        if let Some(setup) = &drive.state().origin.setup {
             // Without it, `resume` asks for the flags again.
             let _ = trust::own_setup(board, &place.environment, setup);
         }
@@ -559,7 +559,7 @@ fn ask(question: &Question) -> Option<(String, String)> {
 
 /// The closing lines of a run.
 fn ended(end: &End, state: &State, board: &Board) -> Reply {
-    let totals = &state.totals;
+    let totals = &state.budget.totals;
     let figures = format!(
         "{}, {}, {:.1} s, {} tokens{}, cost {}",
         counted(totals.iterations as usize, "iteration"),
@@ -572,6 +572,7 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
     let (code, text) = match end {
         End::Finished => {
             let mut files: Vec<&str> = state
+                .files
                 .stage_changes
                 .iter()
                 .flat_map(|(_, files)| files)
@@ -581,14 +582,14 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
             files.dedup();
             let files = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
             let gates = passed_gates(state, board);
-            let overridden = state.overridden.as_ref();
+            let overridden = state.reports.overridden.as_ref();
             let overridden = overridden.map_or(String::new(), |line| format!("override: {line}\n"));
             let text =
                 format!("finished\nfiles changed: {files}\n{gates}\n{overridden}{figures}\n");
             (0, text)
         }
         End::Waiting => {
-            let records = records(board, state.run.as_str()).unwrap_or_default();
+            let records = records(board, state.origin.run.as_str()).unwrap_or_default();
             let asked = open_question(state, &records);
             let text = asked.map(|(number, question)| asked_text(number, question));
             (WAITING, text.unwrap_or_default())
@@ -612,7 +613,7 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
     };
     let mut reply = Reply::new(
         text,
-        json!({ "ok": code == 0, "run": state.run, "iteration": state.iteration, "totals": totals, "stopped": state.stopped, "override": state.overridden, "waiting": *end == End::Waiting }),
+        json!({ "ok": code == 0, "run": state.origin.run, "iteration": state.iteration, "totals": totals, "stopped": state.stopped, "override": state.reports.overridden, "waiting": *end == End::Waiting }),
     );
     reply.code = code;
     reply
@@ -628,7 +629,7 @@ fn passed_gates(state: &State, board: &Board) -> String {
     let has_passed = |gate: &&policy::Gate| {
         gate.on.0.iter().any(|on| match on.as_str() {
             FINISH => state.current.gates.iter().any(|own| own.passed && own.command == gate.run),
-            agent => state.newest.get(agent).is_some_and(|(seq, facts)| {
+            agent => state.reports.newest.get(agent).is_some_and(|(seq, facts)| {
                 *seq > 0 && facts.outcome == Some(policy::Outcome::Pass)
             }),
         })

@@ -48,22 +48,22 @@ pub(super) fn status(place: &Place) -> Outcome {
     let largest = prompts.iter().copied().max().unwrap_or(0);
     let cache = view::cache_figures(&all);
     // A repair loop that is under way has not failed.
-    let mut totals = state.totals;
+    let mut totals = state.budget.totals;
     let is_repairing = state.current.subloop.is_some() && state.current.subloop_end.is_none();
     totals.subloops = totals.subloops.saturating_sub(u32::from(is_repairing));
     let alarms = view::alarms(&totals, largest, cache);
     let (run_state, standing) = standing(&board, &state, &all);
     let mut rows = vec![
-        vec!["run".to_owned(), format!("{run}: {}", text::shown(state.task.trim(), 120))],
+        vec!["run".to_owned(), format!("{run}: {}", text::shown(state.origin.task.trim(), 120))],
         vec!["state".to_owned(), standing.clone()],
     ];
     rows.extend(figures(&state));
-    let void: Vec<String> = (state.passes.void.keys())
+    let void: Vec<String> = (state.reports.passes.void.keys())
         .filter(|_| run_state != RunState::Finished)
         .filter_map(|agent| state.counted_pass(agent).err())
         .collect();
     rows.extend(void.iter().map(|why| vec!["void pass".to_owned(), text::shown(why, 300)]));
-    let overridden = state.overridden.iter();
+    let overridden = state.reports.overridden.iter();
     rows.extend(overridden.map(|line| vec!["override".to_owned(), text::shown(line, 300)]));
     let mean = prompts.iter().sum::<u64>() / prompts.len().max(1) as u64;
     if !prompts.is_empty() {
@@ -90,7 +90,7 @@ pub(super) fn status(place: &Place) -> Outcome {
     let alarms: Vec<_> = alarms.iter().map(alarm).collect();
     let question = question.map(|(number, question)| asked_json(number, question));
     let stopped = state.stopped.as_ref().filter(|_| run_state != RunState::Abandoned);
-    let json = json!({ "ok": true, "run": run, "state": run_state, "stands": standing, "question": question, "iteration": state.iteration, "totals": state.totals, "limits": state.limits, "stopped": stopped, "void_passes": void, "override": state.overridden, "alarms": alarms });
+    let json = json!({ "ok": true, "run": run, "state": run_state, "stands": standing, "question": question, "iteration": state.iteration, "totals": state.budget.totals, "limits": state.budget.limits, "stopped": stopped, "void_passes": void, "override": state.reports.overridden, "alarms": alarms });
     Ok(Reply::new(out, json))
 }
 
@@ -158,7 +158,7 @@ fn main_prompt(record: &Record) -> Option<u64> {
 
 /// Rows for the figures of a run; those that are zero are left out.
 fn figures(state: &State) -> Vec<Vec<String>> {
-    let totals = &state.totals;
+    let totals = &state.budget.totals;
     let seconds = |milliseconds: u64| format!("{:.1} s", milliseconds as f64 / 1e3);
     let count = |count: u32, thing: &str| counted(count as usize, thing);
     let mut rows = Vec::new();
@@ -167,7 +167,7 @@ fn figures(state: &State) -> Vec<Vec<String>> {
             rows.push(vec![name.to_owned(), value]);
         }
     };
-    let (iteration, most) = (state.iteration, state.limits.iterations);
+    let (iteration, most) = (state.iteration, state.budget.limits.iterations);
     row("iteration", true, format!("{iteration} ({} of {most} used)", totals.iterations));
     let mut kinds = vec![format!("{} of MAIN", count(totals.main_calls, "decision"))];
     if totals.corrections > 0 {
@@ -371,7 +371,7 @@ pub(super) fn undo(place: &Place, iteration: Option<u32>, snapshot: Option<&str>
         Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default())
             .with_git(&place.environment);
     if let Ok(state) = drive::look(&board, &run) {
-        snapshots.named_outputs = state.outputs;
+        snapshots.named_outputs = state.origin.outputs;
     }
     let snapshot_failed =
         |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());

@@ -5,7 +5,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Job, Phase, Rules, State};
+use super::{Answer, Job, Phase, Rules, State, Transition};
 use crate::decision::{Choice, Question};
 use crate::event::{Asker, FilesSeen};
 use crate::id::{AgentName, Timestamp};
@@ -79,68 +79,71 @@ impl State {
     /// Whether the files must be looked at before this work.
     pub(super) fn unseen<'a>(&self, agent: &AgentName, rules: &Rules<'a>) -> Option<&'a Approval> {
         let approval = rules.pack.policy.approval.as_ref();
-        approval.filter(|own| own.before == *agent && !self.approvals.is_seen)
+        approval.filter(|own| own.before == *agent && !self.design.approvals.is_seen)
     }
 
-    /// Somebody looked at the files before work.
-    pub(super) fn seen_before_work(
+    /// The files were looked at, before work or before it is evaluated.
+    pub(super) fn on_files_seen(
         &mut self,
-        job: Job,
+        phase: Phase,
         seen: &FilesSeen,
-        rules: &Rules<'_>,
+        to: &mut Transition<'_>,
     ) -> Option<Phase> {
-        let approval = self.unseen(&job.agent, rules)?;
+        let Phase::Work { job } = phase else {
+            return self.on_files_seen_at_gate(phase, seen, to);
+        };
+        let approval = self.unseen(&job.agent, &to.rules)?;
         if !seen.missing.is_empty() {
             let missing = text::cut(&seen.missing.join(", "), 500).into_owned();
             let why = format!("may not run before a person approved the design: {missing}");
             self.current.failure = Some(format!("{}: {why}", job.agent));
-            self.must_next = Some((approval.changes_to.clone(), why));
+            self.design.must_next = Some((approval.changes_to.clone(), why));
             return Some(Phase::Record);
         }
         if self.is_approved(seen) {
-            self.approvals.is_seen = true;
+            self.design.approvals.is_seen = true;
             return Some(Phase::Work { job });
         }
-        self.approvals.pending = Some((job, seen.digest.clone()));
+        self.design.approvals.pending = Some((job, seen.digest.clone()));
         Some(Phase::Ask { question: approval.question(seen), by: Asker::Approval })
     }
 
     /// Whether exactly this was approved.
     pub fn is_approved(&self, seen: &FilesSeen) -> bool {
-        let approved = self.approvals.approved.as_ref();
+        let approved = self.design.approvals.approved.as_ref();
         seen.missing.is_empty() && approved.is_some_and(|(digest, _)| *digest == seen.digest)
     }
 
     pub(super) fn answered_approval(
         &mut self,
         answer: Answer,
-        time: Timestamp,
-        rules: &Rules<'_>,
+        to: &Transition<'_>,
     ) -> Option<Phase> {
-        let approval = rules.pack.policy.approval.as_ref()?;
-        let (job, digest) = self.approvals.pending.take()?;
+        let time = to.time;
+        let approval = to.rules.pack.policy.approval.as_ref()?;
+        let (job, digest) = self.design.approvals.pending.take()?;
         let said = DesignAnswer {
             iteration: self.iteration.0,
             time,
             choice: answer.option_id.clone(),
             comment: answer.comment.clone(),
         };
-        self.approvals.answers.push(said);
-        let over = self.approvals.answers.len().saturating_sub(MOST_CHANGES);
-        self.approvals.answers.drain(..over);
+        self.design.approvals.answers.push(said);
+        let over = self.design.approvals.answers.len().saturating_sub(MOST_CHANGES);
+        self.design.approvals.answers.drain(..over);
         let is_approved = answer.option_id == APPROVE;
         if is_approved {
-            let was = self.approvals.approved.as_ref().map(|(digest, _)| digest);
+            let was = self.design.approvals.approved.as_ref().map(|(digest, _)| digest);
             if was != Some(&digest) {
                 // Figures of another design say nothing of this one.
-                self.evaluations.clear();
+                self.design.evaluations.clear();
             }
-            self.approvals.approved = Some((digest, time));
+            self.design.approvals.approved = Some((digest, time));
         } else {
             // A wish takes back what was approved before.
-            self.approvals.approved = None;
+            self.design.approvals.approved = None;
             let why = "the person wants the design changed".to_owned();
-            self.must_next = Some((approval.changes_to.clone(), why));
+            self.design.must_next = Some((approval.changes_to.clone(), why));
         }
         self.current.answer = Some(answer);
         // Approved or not, what is there now is looked at again before anything runs.
@@ -150,8 +153,8 @@ impl State {
     /// What the person wants changed, as long as nobody has answered it.
     pub fn wishes(&self, agent: &AgentName, rules: &Rules<'_>) -> Option<&str> {
         let approval = rules.pack.policy.approval.as_ref()?;
-        let last = self.approvals.answers.last().filter(|own| own.choice == CHANGE)?;
-        let is_due = self.must_next.as_ref().is_some_and(|(own, _)| own == agent);
+        let last = self.design.approvals.answers.last().filter(|own| own.choice == CHANGE)?;
+        let is_due = self.design.must_next.as_ref().is_some_and(|(own, _)| own == agent);
         (approval.changes_to == *agent && is_due).then_some(last.comment.as_str())
     }
 }

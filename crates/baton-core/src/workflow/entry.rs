@@ -65,7 +65,7 @@ impl State {
         lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
         lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
         lines.extend(self.finish_line());
-        let overridden = self.overridden.iter().filter(|_| self.current.check.is_some());
+        let overridden = self.reports.overridden.iter().filter(|_| self.current.check.is_some());
         lines.extend(overridden.map(|line| ("override", line.clone())));
         let decisions = decision.into_iter().chain(self.check_decision());
         lines.extend(
@@ -181,17 +181,6 @@ impl State {
         })
     }
 
-    /// MAIN's decision in FINISH_CHECK.
-    fn check_decision(&self) -> Option<&Decision> {
-        let check = self.current.check.as_ref().filter(|_| self.current.is_finish)?;
-        check.decision.as_deref()
-    }
-
-    /// MAIN's decision of this iteration.
-    pub(super) fn decision(&self) -> Option<&Decision> {
-        self.current.decided.as_ref()?.decision.as_deref()
-    }
-
     /// What makes this iteration a milestone.
     fn milestones(&self, rules: &Rules<'_>) -> Vec<Milestone> {
         let policy = &rules.pack.policy.milestones;
@@ -203,15 +192,15 @@ impl State {
             found.push(Milestone::UserDecision { choice: answer.option_id.clone() });
         }
         if self.current.is_finish {
-            found.push(Milestone::FinishAttempt { number: self.totals.finishes });
+            found.push(Milestone::FinishAttempt { number: self.budget.totals.finishes });
         }
         let decided = [&self.current.decided, &self.current.check].into_iter().flatten();
         let changes = decided.map(|decided| decided.plan_changes).max().unwrap_or(0);
         if changes > policy.plan_changes_over as usize {
             found.push(Milestone::PlanUpdate { changes });
         }
-        let mut last = self.last_outcome;
-        let mut seen = self.pass_seen;
+        let mut last = self.reports.last_outcome;
+        let mut seen = self.reports.pass_seen;
         let mut passed = None;
         for facts in self.current.reports.iter().filter(|facts| facts.agent == policy.pass_of) {
             if facts.outcome == Some(Outcome::Pass) {
@@ -291,7 +280,7 @@ pub fn work_order(state: &State, rules: &Rules<'_>, agent: &AgentName, plan: &st
     }
     let Some(decision) = state.decision() else { return head };
     let mut out = head;
-    if let Some(scenario) = &state.scenario {
+    if let Some(scenario) = &state.origin.scenario {
         out.push_str(&format!("scenario: {scenario}\n"));
     }
     out.push('\n');

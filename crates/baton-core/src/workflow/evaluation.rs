@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Effect, Job, Phase, Rules, State, judge};
+use super::State;
 use crate::event::Evaluation;
-use crate::id::{AgentName, Timestamp};
+use crate::id::Timestamp;
 use crate::policy::EvaluationRules;
 use crate::text;
 
-/// Of one design; a run that repairs longer than this goes by the newest.
+/// Evaluations kept per design; older ones are dropped.
 const MOST: usize = 100;
 
 /// What an evaluation means.
@@ -98,90 +98,42 @@ impl Evaluation {
             self.folder
         )
     }
+
+    /// Its problems, one per line.
+    pub(super) fn problem_lines(&self) -> String {
+        let lines = self.problems.iter();
+        let lines = lines
+            .map(|own| format!("{}: {} ({} samples)", own.problem_id, own.title, own.affected));
+        lines.collect::<Vec<_>>().join("\n")
+    }
 }
 
 impl State {
-    /// A pass that its gates confirmed; where samples confirm it, too, they run now.
-    pub(super) fn confirmed(&mut self, job: &Job, rules: &Rules<'_>) -> Phase {
-        let evaluation = rules.pack.policy.evaluation.as_ref();
-        match evaluation.is_some_and(|own| own.of == job.agent) {
-            true => {
-                // The agent has just worked: what was approved may be something else by now.
-                self.approvals.is_seen = false;
-                Phase::Evaluate { job: job.clone(), number: None }
-            }
-            false => self.stands(job, rules),
-        }
-    }
-
-    pub(super) fn evaluated(
+    /// Why an evaluation overturns the pass; `None` if it confirms it. Where repairing does not help,
+    /// the work goes back to the agent that designed it.
+    pub(super) fn judge_evaluation(
         &mut self,
-        job: &Job,
         evaluation: &Evaluation,
+        rules: &EvaluationRules,
         time: Timestamp,
-        rules: &Rules<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Phase> {
-        let own = rules.pack.policy.evaluation.as_ref()?;
-        self.add(&evaluation.spent);
-        self.evaluation_counted = (0, 0);
-        self.evaluations.push(evaluation.clone());
-        let over = self.evaluations.len().saturating_sub(MOST);
-        self.evaluations.drain(..over);
+    ) -> Option<String> {
+        self.design.evaluation_counted = (0, 0);
+        self.design.evaluations.push(evaluation.clone());
+        let over = self.design.evaluations.len().saturating_sub(MOST);
+        self.design.evaluations.drain(..over);
         let line = evaluation.line();
-        let back = match verdict(&self.evaluations, own) {
-            Verdict::Success => None,
-            Verdict::Again => Some(Vec::new()),
-            Verdict::Back(why) => Some(why),
-        };
-        let Some(back) = back else {
-            self.current.evaluation = Some(line);
-            return Some(self.stands(job, rules));
-        };
-        let why =
-            format!("evaluation {}: {line}, {}% wanted", evaluation.number, own.success_percent);
-        let problems: Vec<String> = (evaluation.problems.iter())
-            .map(|own| format!("{}: {} ({} samples)", own.problem_id, own.title, own.affected))
-            .collect();
-        effects.push(self.publish_overturned(job, &why, &problems.join("\n"), rules));
-        self.overturn(&job.agent, &why, rules);
-        if back.is_empty() {
-            self.current.evaluation = Some(line);
+        let verdict = verdict(&self.design.evaluations, rules);
+        if let Verdict::Back(why) = &verdict {
+            let why = why.join("; ");
+            self.current.evaluation = Some(format!("{line}; back to {}: {why}", rules.back_to));
+            self.design.returned = Some(Returned { why: why.clone(), time });
+            self.design.must_next = Some((rules.back_to.clone(), why));
         } else {
-            let why = back.join("; ");
-            self.current.evaluation = Some(format!("{line}; back to {}: {why}", own.back_to));
-            self.returned = Some(Returned { why: why.clone(), time });
-            self.must_next = Some((own.back_to.clone(), why));
+            self.current.evaluation = Some(line.clone());
         }
-        Some(self.stands(job, rules))
-    }
-
-    /// The samples could not be run; who made them has to mend it.
-    pub(super) fn not_evaluated(
-        &mut self,
-        job: &Job,
-        why: &str,
-        rules: &Rules<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Phase {
-        let why = format!("the evaluation was refused: {}", text::cut(why, 1_000));
-        effects.push(self.publish_overturned(job, &why, "", rules));
-        self.evaluation_counted = (0, 0);
-        self.overturn(&job.agent, &why, rules);
-        self.current.evaluation = Some(why);
-        self.stands(job, rules)
-    }
-
-    /// A pass that does not hold is a failure.
-    pub(super) fn overturn(&mut self, agent: &AgentName, why: &str, rules: &Rules<'_>) {
-        self.totals.passes_overturned += 1;
-        let words = &rules.pack.policy.report_rules;
-        let Some((_, facts)) = self.newest.get_mut(agent) else { return };
-        judge::overturn(facts, why, words);
-        let overturned = facts.clone();
-        if let Some(last) = self.current.reports.iter_mut().rfind(|own| own.agent == *agent) {
-            *last = overturned;
-        }
+        let wanted = rules.success_percent;
+        (verdict != Verdict::Success)
+            .then(|| format!("evaluation {}: {line}, {wanted}% wanted", evaluation.number))
     }
 }
 

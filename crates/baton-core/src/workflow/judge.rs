@@ -3,7 +3,7 @@
 
 use super::{GateOutcome, Rules, State};
 use crate::decision::{self, Decision, Moment, Next, PlanChange};
-use crate::event::{Decided, Event, ReportFacts};
+use crate::event::{Decided, DecidedBy, Event, ReportFacts};
 use crate::id::AgentName;
 use crate::plan::{Applied, Finality, Plan, Task};
 use crate::policy::{Outcome, Policy, ReportRules, UNKNOWN_CLASS};
@@ -31,11 +31,15 @@ pub fn judge_decision(
         Ok(decision) => decision,
         Err(problems) => return refused(&problems),
     };
-    let newest = |agent: &AgentName| state.newest.get(agent).and_then(|(_, facts)| facts.outcome);
+    let newest =
+        |agent: &AgentName| state.reports.newest.get(agent).and_then(|(_, facts)| facts.outcome);
     let routing = &rules.pack.policy.routing;
-    if let Err(problem) =
-        decision::check_routing(&decision.next, routing, state.last_reporter.as_ref(), newest)
-    {
+    if let Err(problem) = decision::check_routing(
+        &decision.next,
+        routing,
+        state.reports.last_reporter.as_ref(),
+        newest,
+    ) {
         return refused(&[problem]);
     }
     let problem = not_due(state, &decision.next).or_else(|| stale(state, rules, &decision.next));
@@ -56,6 +60,7 @@ pub fn judge_decision(
         _ => Vec::new(),
     };
     let decided = Decided {
+        by: DecidedBy::Main,
         answer: String::new(),
         plan_before: plan_hash(plan),
         plan_after: plan_hash(after),
@@ -69,7 +74,7 @@ pub fn judge_decision(
 
 /// Where code or the person said who is next, nobody else is.
 fn not_due(state: &State, next: &Next) -> Option<Problem> {
-    let (due, why) = state.must_next.as_ref()?;
+    let (due, why) = state.design.must_next.as_ref()?;
     let is_due = matches!(next, Next::User(_)) || matches!(next, Next::Agent(own) if own == due);
     let message = format!("`{}` may not be next: {}", next.word(), text::cut(why, 500));
     let expected = format!("one of {}", list(&[due.as_str(), crate::id::USER]));
@@ -150,7 +155,7 @@ fn tested_before_done(
         |task: &Task| old.iter().any(|own| own.id == task.id && own.status == task.status);
     for task in applied.plan.tasks.iter().filter(|task| end.contains(&&task.status)) {
         let needs = task.field("test_required").is_some_and(is_true);
-        if needs && !is_same(task) && !state.passed.contains(&task.id) {
+        if needs && !is_same(task) && !state.reports.passed.contains(&task.id) {
             let message = format!(
                 "task `{}` may not become `{}` before a passing report of `{}` names it",
                 task.id, task.status, subloop.tester
@@ -180,7 +185,7 @@ fn tested_first(
     let untested = plan.tasks.iter().find(|task| {
         task.field("test_required").is_some_and(is_true)
             && names(order, &task.id)
-            && !state.tested.contains(&task.id)
+            && !state.reports.tested.contains(&task.id)
     });
     match untested {
         None => Ok(()),
@@ -250,7 +255,7 @@ pub fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool
 /// run found no tool to measure it when it began, and reported that.
 pub fn least_coverage(state: &State, rules: &Rules<'_>) -> Option<u32> {
     let least = rules.pack.policy.tdd_rules.as_ref()?.min_coverage;
-    let can_be_measured = state.machine.as_ref().is_none_or(|own| !own.coverage.is_empty());
+    let can_be_measured = state.origin.machine.as_ref().is_none_or(|own| !own.coverage.is_empty());
     (least > 0 && can_be_measured).then_some(least)
 }
 
@@ -258,7 +263,7 @@ pub fn least_coverage(state: &State, rules: &Rules<'_>) -> Option<u32> {
 fn coverage_problem(state: &State, rules: &Rules<'_>) -> Option<String> {
     let least = least_coverage(state, rules)?;
     let tester = &rules.pack.policy.subloop.as_ref()?.tester;
-    match state.newest.get(tester).filter(|(seq, _)| *seq > 0) {
+    match state.reports.newest.get(tester).filter(|(seq, _)| *seq > 0) {
         Some((_, newest)) => too_low(newest.coverage, least),
         None => Some(format!("`{tester}` has not reported coverage; the minimum is {least}%")),
     }
@@ -275,7 +280,7 @@ fn too_low(coverage: Option<u32>, least: u32) -> Option<String> {
 /// The rule of the final status, by the order in which things happened.
 fn finality(state: &State, rules: &Rules<'_>) -> Finality {
     let verifiers = &rules.pack.policy.plan.verified_by;
-    let newest = verifiers.iter().filter_map(|agent| state.newest.get(agent));
+    let newest = verifiers.iter().filter_map(|agent| state.reports.newest.get(agent));
     let newest = newest.filter(|(seq, _)| *seq > 0).max_by_key(|(seq, _)| *seq);
     let Some((_, facts)) = newest else {
         return Finality::Refused(format!("there is no report of {} in this run", list(verifiers)));

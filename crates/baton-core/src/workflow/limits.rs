@@ -6,13 +6,56 @@ use serde::{Deserialize, Serialize};
 
 use super::{Rules, State};
 use crate::decision::{Choice, Question};
-use crate::event::Stop;
+use crate::event::{Limits, Stop};
 use crate::policy::Outcome;
 use crate::text;
 
 /// The option of our own questions that ends the run.
 pub(super) const STOP_OPTION: &str = "stop";
 const GO_ON: &str = "go_on";
+
+/// The limits of a run, and what counts towards them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    pub limits: Limits,
+    pub totals: Totals,
+    pub finish_attempts: u32,
+    pub stuck: Stuck,
+}
+
+impl Budget {
+    pub(super) fn new(limits: Limits) -> Budget {
+        let (totals, stuck) = (Totals::default(), Stuck::default());
+        Budget { limits, totals, finish_attempts: 0, stuck }
+    }
+}
+
+/// Sums of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    pub iterations: u32,
+    pub milliseconds: u64,
+    pub tokens: u64,
+    pub cached: u64,
+    pub cost: u64,
+    /// Stages whose tokens or cost are unknown: the sums are then lower bounds.
+    pub uncounted: u32,
+    pub unknown_costs: u32,
+    pub stages: u32,
+    pub main_calls: u32,
+    pub tester_runs: u32,
+    pub subloops: u32,
+    pub subloops_passed: u32,
+    pub subloop_milliseconds: u64,
+    /// Agents' stages inside sub-loops: decisions that MAIN did not have to make.
+    pub main_calls_saved: u32,
+    pub finishes: u32,
+    pub finishes_overturned: u32,
+    pub passes_overturned: u32,
+    pub corrections: u32,
+    /// Stages whose result is unknown.
+    pub lost: u32,
+}
 
 /// Signs that a run is stuck.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -36,8 +79,8 @@ impl Stuck {
 impl State {
     /// Before a new iteration.
     pub(super) fn over_limit(&self) -> Option<Stop> {
-        let most = self.limits.iterations;
-        if self.totals.iterations >= most {
+        let most = self.budget.limits.iterations;
+        if self.budget.totals.iterations >= most {
             return Some(Stop::Limit(format!("all {most} iterations of the run are used up")));
         }
         self.over_budget()
@@ -45,21 +88,22 @@ impl State {
 
     /// What is left of the run's time.
     pub fn seconds_left(&self) -> u64 {
-        let used = self.totals.milliseconds / 1_000;
-        self.limits.seconds.map_or(u64::MAX, |most| most.saturating_sub(used).max(1))
+        let used = self.budget.totals.milliseconds / 1_000;
+        self.budget.limits.seconds.map_or(u64::MAX, |most| most.saturating_sub(used).max(1))
     }
 
     /// What a stage may use of tokens: its own budget, or what is left of the run's.
     pub fn tokens_left(&self) -> Option<u64> {
-        let left = self.limits.tokens.map(|most| most.0.saturating_sub(self.totals.tokens));
-        let own = self.limits.stage_tokens.map(|most| most.0);
+        let left =
+            self.budget.limits.tokens.map(|most| most.0.saturating_sub(self.budget.totals.tokens));
+        let own = self.budget.limits.stage_tokens.map(|most| most.0);
         left.into_iter().chain(own).min()
     }
 
     /// The same of cost, in nano-dollars.
     pub fn cost_left(&self) -> Option<u64> {
-        let left = self.limits.cost.map(|most| most.saturating_sub(self.totals.cost));
-        left.into_iter().chain(self.limits.stage_cost).min()
+        let left = self.budget.limits.cost.map(|most| most.saturating_sub(self.budget.totals.cost));
+        left.into_iter().chain(self.budget.limits.stage_cost).min()
     }
 
     /// Before any stage.
@@ -69,7 +113,7 @@ impl State {
 
     /// Whether a stage with a prompt of this size may not start.
     pub fn would_exceed(&self, prompt_tokens: u64) -> Option<Stop> {
-        let (limits, totals) = (&self.limits, &self.totals);
+        let (limits, totals) = (&self.budget.limits, &self.budget.totals);
         let over = |what: &str, used: u64, most: u64| {
             Some(Stop::Limit(format!("the budget of {what} is used up: {used} of {most}")))
         };
@@ -124,15 +168,15 @@ impl State {
         let milestones = &rules.pack.policy.milestones;
         for facts in &self.current.reports {
             if facts.agent == milestones.pass_of {
-                self.pass_seen |= facts.outcome == Some(Outcome::Pass);
-                self.last_outcome = facts.outcome;
+                self.reports.pass_seen |= facts.outcome == Some(Outcome::Pass);
+                self.reports.last_outcome = facts.outcome;
             }
         }
         let mut blockers = BTreeMap::new();
         let mut for_a_person = Vec::new();
         for facts in self.last_reports() {
             for (blocker, class) in facts.blockers.iter().zip(&facts.classes) {
-                let count = self.stuck.blockers.get(blocker).copied().unwrap_or(0) + 1;
+                let count = self.budget.stuck.blockers.get(blocker).copied().unwrap_or(0) + 1;
                 blockers.insert(blocker.clone(), count);
                 if rules.pack.policy.escalation.classes.contains(class) {
                     for_a_person.push(blocker.clone());
@@ -143,18 +187,18 @@ impl State {
             .into_iter()
             .flatten()
             .any(|decided| decided.plan_before != decided.plan_after);
-        self.stuck.blockers = blockers;
-        self.stuck.for_a_person = for_a_person;
-        self.stuck.without_plan_change =
-            if changed { 0 } else { self.stuck.without_plan_change + 1 };
+        self.budget.stuck.blockers = blockers;
+        self.budget.stuck.for_a_person = for_a_person;
+        self.budget.stuck.without_plan_change =
+            if changed { 0 } else { self.budget.stuck.without_plan_change + 1 };
         let signature = self.signature();
         // Attempts to finish are counted on their own, and lead to a question.
-        let is_same = signature.is_some() && signature == self.stuck.signature;
+        let is_same = signature.is_some() && signature == self.budget.stuck.signature;
         if is_same && !self.current.is_finish {
             let why = "the same agent got the same work order with the same plan, and nothing came out differently, twice running";
-            self.stuck.stop = Some(Stop::Loop(why.to_owned()));
+            self.budget.stuck.stop = Some(Stop::Loop(why.to_owned()));
         }
-        self.stuck.signature = signature;
+        self.budget.stuck.signature = signature;
     }
 
     /// The last report of each agent in this iteration.
@@ -191,21 +235,22 @@ impl State {
     pub(super) fn escalation(&self, rules: &Rules<'_>) -> Option<Question> {
         let policy = &rules.pack.policy;
         let limits = &policy.escalation;
-        let repeated = self.stuck.blockers.iter().find(|(_, count)| **count >= limits.same_blocker);
+        let repeated =
+            self.budget.stuck.blockers.iter().find(|(_, count)| **count >= limits.same_blocker);
         let most = policy.finish_rules.max_finish_attempts;
-        let (title, text) = if !self.stuck.for_a_person.is_empty() {
-            let blockers = self.stuck.for_a_person.join("; ");
+        let (title, text) = if !self.budget.stuck.for_a_person.is_empty() {
+            let blockers = self.budget.stuck.for_a_person.join("; ");
             ("Only a person can resolve this", blockers)
         } else if let Some((blocker, count)) = repeated {
             let text = format!("This blocker has stood in {count} iterations running: {blocker}");
             ("The same blocker again", text)
-        } else if self.finish_attempts >= most {
-            let text = format!("{} attempts to finish did not stand.", self.finish_attempts);
+        } else if self.budget.finish_attempts >= most {
+            let text = format!("{} attempts to finish did not stand.", self.budget.finish_attempts);
             ("The run cannot be finished", text)
-        } else if self.stuck.without_plan_change >= limits.no_plan_change {
+        } else if self.budget.stuck.without_plan_change >= limits.no_plan_change {
             let text = format!(
                 "The plan has not changed in {} iterations.",
-                self.stuck.without_plan_change
+                self.budget.stuck.without_plan_change
             );
             ("No progress", text)
         } else {

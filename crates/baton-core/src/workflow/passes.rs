@@ -56,7 +56,7 @@ pub struct Reference {
 impl State {
     /// `is_new`: the stage does not correct a refused answer.
     pub(super) fn look_at_start(&mut self, started: &StageStarted, is_new: bool) {
-        let passes = &mut self.passes;
+        let passes = &mut self.reports.passes;
         if is_new {
             passes.current = Reference { before: started.snapshot.clone(), at: None };
             passes.voiding.clear();
@@ -71,7 +71,7 @@ impl State {
 
     /// An agent's stage ended.
     pub(super) fn look_at_end(&mut self, ended: &StageEnded, is_new: bool, seq: u64, writes: bool) {
-        let passes = &mut self.passes;
+        let passes = &mut self.reports.passes;
         if writes {
             // A correction without changes is about the project that was judged.
             if is_new || !ended.changed.is_empty() {
@@ -96,22 +96,22 @@ impl State {
     /// Takes over a comparison of the project.
     pub(super) fn look(&mut self, check: Option<&ProjectCheck>) {
         let Some(check) = check else { return };
-        self.passes.seen = Some(check.snapshot.clone());
-        self.passes.void.clone_from(&check.void);
-        self.passes.reworked.clone_from(&check.reworked);
+        self.reports.passes.seen = Some(check.snapshot.clone());
+        self.reports.passes.void.clone_from(&check.void);
+        self.reports.passes.reworked.clone_from(&check.reworked);
         self.current.notes.extend(check.line());
     }
 
     /// A report was accepted: it is about the project of its stage.
     pub(super) fn judged_project(&mut self, agent: &AgentName) {
-        self.passes.void.remove(agent);
-        self.passes.reworked.remove(agent);
-        self.passes.judged.insert(agent.clone(), self.passes.current.clone());
+        self.reports.passes.void.remove(agent);
+        self.reports.passes.reworked.remove(agent);
+        self.reports.passes.judged.insert(agent.clone(), self.reports.passes.current.clone());
     }
 
     /// The reason why a pass of the current stage does not count.
     pub(super) fn unexpected_change(&self, agent: &AgentName) -> Option<String> {
-        let files = &self.passes.voiding;
+        let files = &self.reports.passes.voiding;
         (!files.is_empty()).then(|| {
             format!("changed while {agent}, which may not write, ran: {}", files.join(", "))
         })
@@ -119,15 +119,15 @@ impl State {
 
     /// The agents that passed in this run, with the number of the event and the project of the pass.
     pub fn passes_given(&self) -> impl Iterator<Item = (&AgentName, u64, &Reference)> {
-        self.newest.iter().filter_map(|(agent, (seq, facts))| {
+        self.reports.newest.iter().filter_map(|(agent, (seq, facts))| {
             let is_pass = *seq > 0 && facts.outcome == Some(Outcome::Pass);
-            Some((agent, *seq, self.passes.judged.get(agent)?)).filter(|_| is_pass)
+            Some((agent, *seq, self.reports.passes.judged.get(agent)?)).filter(|_| is_pass)
         })
     }
 
     /// The newest report of an agent if it is a pass that counts; if not, the reason.
     pub fn counted_pass(&self, agent: &AgentName) -> Result<&ReportFacts, String> {
-        let Some((seq, facts)) = self.newest.get(agent).filter(|(seq, _)| *seq > 0) else {
+        let Some((seq, facts)) = self.reports.newest.get(agent).filter(|(seq, _)| *seq > 0) else {
             return Err(format!("there is no report of `{agent}` in this run"));
         };
         let iteration = facts.iteration;
@@ -138,10 +138,10 @@ impl State {
             ));
         }
         let is_compared = self.is_compared(agent);
-        let writers = if is_compared { &self.passes.writers } else { &self.wrote };
+        let writers = if is_compared { &self.reports.passes.writers } else { &self.reports.wrote };
         let later = writers.iter().filter(|(_, wrote)| **wrote > *seq);
         let later = later.max_by_key(|(_, wrote)| **wrote).map(|(writer, _)| writer);
-        let changed = match (self.passes.void.get(agent), later) {
+        let changed = match (self.reports.passes.void.get(agent), later) {
             (Some(files), Some(writer)) => {
                 format!("`{writer}` wrote after it: {}", files.join(", "))
             }
@@ -156,7 +156,7 @@ impl State {
 
     /// True if the project of the newest report is known; some journals of 0.1 do not have it.
     fn is_compared(&self, agent: &AgentName) -> bool {
-        self.passes.judged.get(agent).is_some_and(|reference| reference.at.is_some())
+        self.reports.passes.judged.get(agent).is_some_and(|reference| reference.at.is_some())
     }
 
     /// The reason why a pass of `needed` no longer lets `next` run: what was judged has changed. Of an
@@ -168,13 +168,13 @@ impl State {
         needed: &AgentName,
         rules: &Rules<'_>,
     ) -> Option<String> {
-        let (seq, facts) = self.newest.get(needed).filter(|(seq, _)| *seq > 0)?;
+        let (seq, facts) = self.reports.newest.get(needed).filter(|(seq, _)| *seq > 0)?;
         let changed = if rules.writes(needed) {
-            let files = self.passes.reworked.get(needed)?;
+            let files = self.reports.passes.reworked.get(needed)?;
             format!("its files changed after it: {}", files.join(", "))
         } else {
             let is_later = |(own, wrote): &(&AgentName, &u64)| **wrote > *seq && *own != next;
-            let (writer, _) = self.passes.writers.iter().find(is_later)?;
+            let (writer, _) = self.reports.passes.writers.iter().find(is_later)?;
             format!("`{writer}` wrote after it")
         };
         Some(format!(

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use baton_core::config::Config;
+use baton_core::decision::{Decision, Next, PlanChange};
 use baton_core::event::{
-    Decided, Event, HistoryText, Limits, ProjectCheck, Record, ReportFacts, RunStarted, Spent,
-    StageEnded, StageId, StageResult, StageStarted, Stop,
+    Decided, DecidedBy, Evaluation, Event, FilesSeen, HistoryText, Limits, ProjectCheck, Record,
+    ReportFacts, RunStarted, Spent, StageEnded, StageId, StageResult, StageStarted, Stop,
 };
 use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use baton_core::pack::Pack;
-use baton_core::policy::{Gate, Outcome};
+use baton_core::policy::{EvaluationRules, Gate, Outcome};
 use baton_core::workflow::{
     Do, Effect, Phase, Rules, State, goal_entry, judge_decision, judge_report,
 };
@@ -24,6 +25,7 @@ fn agent(name: &str) -> AgentName {
 }
 
 /// A run that is driven by hand: every event it takes is what a driver would have journaled.
+#[derive(Clone)]
 pub(crate) struct Run<'a> {
     pub(crate) state: State,
     rules: Rules<'a>,
@@ -141,7 +143,7 @@ impl<'a> Run<'a> {
     }
 
     fn gate(&mut self, passed: bool) {
-        let Do::RunGate { index, gate } = self.next() else {
+        let Do::RunGate { index, gate, .. } = self.next() else {
             panic!("no gate is due: {:?}", self.next())
         };
         self.take(Event::GateStarted { index, command: gate.run.clone() });
@@ -332,7 +334,7 @@ fn a_pass_with_a_failing_gate_is_overturned() {
     run.reports("PASS", "none");
     assert_eq!(run.due(), "gate cargo test");
     run.gate(false);
-    let (_, facts) = &run.state.newest["TEST"];
+    let (_, facts) = &run.state.reports.newest["TEST"];
     assert_eq!((facts.outcome, facts.verdict.as_deref()), (Some(Outcome::Fail), Some("FAIL")));
     assert!(
         run.history().contains(
@@ -344,7 +346,7 @@ fn a_pass_with_a_failing_gate_is_overturned() {
     run.decides("TEST", "");
     run.reports("PASS", "none");
     run.gate(true);
-    assert_eq!(run.state.newest["TEST"].1.outcome, Some(Outcome::Pass));
+    assert_eq!(run.state.reports.newest["TEST"].1.outcome, Some(Outcome::Pass));
     assert_eq!(run.due(), "MAIN");
 }
 
@@ -360,7 +362,7 @@ fn a_pass_below_the_minimum_of_coverage_is_none() {
         let mut run = Run::new(&pack, &config);
         run.decides("TEST", "");
         run.says(&format!("iteration: 1\nverdict: PASS\nblockers: none\n{line}\n"));
-        assert_eq!(run.state.newest["TEST"].1.overturned.is_none(), counts, "{line}");
+        assert_eq!(run.state.reports.newest["TEST"].1.overturned.is_none(), counts, "{line}");
     }
 }
 
@@ -540,7 +542,7 @@ fn a_pass_of_an_earlier_run_counts_neither_for_the_final_status_nor_for_finish()
     let mut before = Run::new(&pack, &config);
     before.decides("TEST", "");
     before.reports("PASS", "none");
-    let newest = before.state.newest.values().map(|(_, facts)| facts.clone()).collect();
+    let newest = before.state.reports.newest.values().map(|(_, facts)| facts.clone()).collect();
     let start = RunStarted { newest, ..start(limits()) };
     let mut run = Run::new(&pack, &config);
     run.state = State::new(&start, 1);
@@ -657,7 +659,7 @@ fn budgets_stop_what_would_exceed_them() {
     let (pack, config) = rules();
     let with = |limits: Limits| {
         let mut run = Run::new(&pack, &config);
-        run.state.limits = limits;
+        run.state.budget.limits = limits;
         let mut stages = 0;
         while !run.due().starts_with("stopped") && stages < 30 {
             stages += 1;
@@ -681,10 +683,10 @@ fn budgets_stop_what_would_exceed_them() {
     assert_eq!(why, "stopped: the budget of seconds is used up: 10 of 9");
     let run = Run::new(&pack, &config);
     let mut state = run.state.clone();
-    state.limits.tokens = Some(Tokens(1_000));
+    state.budget.limits.tokens = Some(Tokens(1_000));
     assert!(state.would_exceed(1_001).is_some() && state.would_exceed(1_000).is_none());
-    state.totals.unknown_costs = 1;
-    state.limits.cost = Some(1_000_000);
+    state.budget.totals.unknown_costs = 1;
+    state.budget.limits.cost = Some(1_000_000);
     assert!(
         state.would_exceed(0).unwrap().why().contains("unknown"),
         "an unknown cost is not zero"
@@ -744,7 +746,13 @@ fn in_every_phase<'a>(pack: &'a Pack, config: &'a Config) -> Vec<(&'static str, 
     run.decides("TEST", "");
     stage(&mut run, Some("iteration: 1\nverdict: PASS\nblockers: none\ncoverage: 90%\n"));
     judged(&mut run);
-    all.push(("gates", run));
+    all.push(("gates", run.clone()));
+    run.take(Event::GateStarted { index: 0, command: "cargo test".to_owned() });
+    all.push(("gates, one runs", run.clone()));
+    run.take(gate_ended(true));
+    all.push(("gates, samples are due", run.clone()));
+    run.take(Event::EvaluationStarted { number: 1 });
+    all.push(("gates, samples run", run));
     let mut run = new();
     run.decides("TEST", "");
     stage(&mut run, Some("iteration: 1\nverdict: FAIL\nblockers: [impl] x\n"));
@@ -813,14 +821,23 @@ fn one_of_each(run: &Run<'_>) -> Vec<(&'static str, Event)> {
     found.into_iter().collect()
 }
 
+/// A command and samples confirm a pass of TEST.
+fn gated_and_evaluated() -> Pack {
+    let mut pack = gated("TEST");
+    let rules = crate::common::pack("scenario", "en").policy.evaluation.expect("it evaluates");
+    pack.policy.evaluation =
+        Some(EvaluationRules { of: agent("TEST"), back_to: agent("DEV"), ..rules });
+    pack
+}
+
 #[test]
 fn every_state_takes_or_refuses_every_event() {
-    let (pack, config) = (gated("TEST"), Config::default());
+    let (pack, config) = (gated_and_evaluated(), Config::default());
     let mut table = String::new();
     for (name, run) in in_every_phase(&pack, &config) {
         assert!(name.starts_with(run.state.phase_name()), "{name}: {:?}", run.state.phase);
         let events = one_of_each(&run);
-        assert_eq!(events.len(), 20, "every kind of event: {events:?}");
+        assert_eq!(events.len(), 26, "every kind of event: {events:?}");
         table.push_str(&format!("{name}\n"));
         let mut refused = Vec::new();
         for (kind, event) in events {
@@ -874,8 +891,10 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         overturned: None,
     };
     let next = ["TEST", "DEV", "FINISH", "FINISH", "NOBODY"][random.one_of(5)];
+    let by = if random.one_of(4) == 0 { DecidedBy::Rule } else { DecidedBy::Main };
     let decided = Decided {
-        decision: None,
+        by,
+        decision: (by == DecidedBy::Rule).then(|| Box::new(decision(Next::Agent(agent("DEV"))))),
         answer: format!(
             r#"{{"next_agent":"{next}","reason":"r","dev_plan":null,"finish_review_override":null,"task":"t{}"}}"#,
             random.one_of(9)
@@ -892,7 +911,7 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         2 => StageResult::Trespassed(vec!["plan".to_owned()]),
         _ => StageResult::Answer("x".to_owned()),
     };
-    let kind = random.one_of(16);
+    let kind = random.one_of(22);
     if kind > 10 {
         return any_other_event(run, kind, random);
     }
@@ -911,6 +930,69 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
     }
 }
 
+fn decision(next: Next) -> Decision {
+    Decision {
+        next,
+        reason: "r".to_owned(),
+        plan: PlanChange::None,
+        overrules_review: false,
+        task: Some("t".to_owned()),
+        note: None,
+    }
+}
+
+/// As a rule of the policy decides.
+fn by_rule(next: Next) -> Event {
+    Event::Decided(Box::new(Decided {
+        by: DecidedBy::Rule,
+        decision: Some(Box::new(decision(next))),
+        answer: String::new(),
+        plan_before: "a".to_owned(),
+        plan_after: "a".to_owned(),
+        plan_summary: String::new(),
+        plan_changes: 0,
+        open: Vec::new(),
+    }))
+}
+
+#[test]
+fn a_rule_decides_without_an_answer_of_main() {
+    let (pack, config) = (pack("tdd", "en"), Config::default());
+    let mut run = Run::new(&pack, &config);
+    let calls = run.state.budget.totals.main_calls;
+    // As a journal has it.
+    let event = by_rule(Next::Agent(agent("TEST")));
+    let line = serde_json::to_string(&event).unwrap();
+    let event: Event = serde_json::from_str(&line).unwrap();
+    let record = Record { seq: run.state.last_seq + 1, time: NOW, event: event.clone() };
+    let told = baton_core::view::Teller::new(pack.manifest.agent_names()).line(&record).unwrap();
+    assert!(told.contains("by rule → TEST: r"), "{told}");
+    run.take(event);
+    assert!(matches!(run.next(), Do::RunAgent { job, .. } if job.agent == "TEST"));
+    assert_eq!(run.state.budget.totals.main_calls, calls, "MAIN was not asked");
+    run.reports("PASS", "none");
+    assert!(run.history().contains("next_agent: TEST"), "{}", run.history());
+}
+
+#[test]
+fn a_rule_never_finishes_a_run_and_never_answers_for_main() {
+    let (pack, config) = (pack("tdd", "en"), Config::default());
+    let refuses = |run: &Run<'_>, event: Event| {
+        let record = Record { seq: run.state.last_seq + 1, time: NOW, event };
+        run.state.after(&record, &run.rules).is_err()
+    };
+    let test = || by_rule(Next::Agent(agent("TEST")));
+    let mut run = Run::new(&pack, &config);
+    assert!(refuses(&run, by_rule(Next::Finish)), "only MAIN finishes");
+    stage(&mut run, None);
+    assert!(refuses(&run, test()), "MAIN is being asked");
+    let mut run = Run::new(&pack, &config);
+    stage(&mut run, Some("not a decision"));
+    assert!(refuses(&run, test()), "MAIN has answered");
+    judged(&mut run);
+    assert!(refuses(&run, test()), "MAIN is to correct its answer");
+}
+
 fn gate_ended(passed: bool) -> Event {
     let (command, output) = ("g".to_owned(), String::new());
     Event::GateEnded { index: 0, command, passed, output, milliseconds: 0, log: None }
@@ -927,13 +1009,39 @@ fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
         },
         13 => Event::Adopted { files: Vec::new() },
         14 => Event::Stopped { why: Stop::Person("p".to_owned()) },
-        _ => Event::Resumed {
-            limits: run.state.limits,
+        15 => Event::Resumed {
+            limits: run.state.budget.limits,
             setup: None,
             adopted_rules: None,
             project: None,
             outputs: Vec::new(),
         },
+        16 => Event::FilesRead { files: Vec::new() },
+        17 => Event::FilesSeen(Box::new(FilesSeen {
+            digest: "d".to_owned(),
+            files: Vec::new(),
+            missing: Vec::new(),
+        })),
+        18 => Event::EvaluationStarted { number: 1 },
+        19 => Event::Evaluated(Box::new(evaluated(random.one_of(5) as u64))),
+        20 => Event::EvaluationPaused { spent: Spent::default() },
+        _ => Event::EvaluationRefused { why: "w".to_owned(), spent: Spent::default() },
+    }
+}
+
+fn evaluated(passed: u64) -> Evaluation {
+    Evaluation {
+        number: 1,
+        folder: "outputs".to_owned(),
+        total: 4,
+        passed,
+        failed: 4 - passed,
+        errors: 0,
+        critical: 0,
+        problems: Vec::new(),
+        tools: "t".to_owned(),
+        checkers: "c".to_owned(),
+        spent: Spent::default(),
     }
 }
 
@@ -954,12 +1062,12 @@ impl Rng {
 fn a_random_walk_never_reaches_an_illegal_state() {
     let wanted: u64 =
         std::env::var("BATON_WALK_EVENTS").map_or(60_000, |text| text.parse().unwrap());
-    let (pack, config) = (gated("TEST"), Config::default());
+    let (pack, config) = (gated_and_evaluated(), Config::default());
     let mut random = Rng(0x2545_f491_4f6c_dd1d);
     let (mut taken, mut refused, mut ended, mut parked) = (0_u64, 0_u64, 0_u64, 0_u64);
     while taken + refused < wanted {
         let mut run = Run::new(&pack, &config);
-        run.state.limits = Limits { iterations: 6, tokens: Some(Tokens(400)), ..limits() };
+        run.state.budget.limits = Limits { iterations: 6, tokens: Some(Tokens(400)), ..limits() };
         let mut running = false;
         for _ in 0..400 {
             let before = run.state.clone();
@@ -998,9 +1106,9 @@ fn a_random_walk_never_reaches_an_illegal_state() {
             assert_eq!(started, is_running && !running, "{:?}", record.event);
             running = is_running;
             let state = &run.state;
-            assert!(state.totals.iterations <= 6, "the budget of iterations");
+            assert!(state.budget.totals.iterations <= 6, "the budget of iterations");
             // What was under way when the budget ran out is counted, and nothing starts after it.
-            assert!(state.totals.tokens <= 410, "{}", state.totals.tokens);
+            assert!(state.budget.totals.tokens <= 410, "{}", state.budget.totals.tokens);
             assert!(state.current.subloop.as_ref().is_none_or(|sub| sub.number <= 3));
             let written = serde_json::to_string(state).unwrap();
             assert_eq!(&serde_json::from_str::<State>(&written).unwrap(), state);
@@ -1025,7 +1133,7 @@ fn every_run_ends_or_parks() {
     let mut random = Rng(7);
     for _ in 0..300 {
         let mut run = Run::new(&pack, &config);
-        run.state.limits = Limits { iterations: 20, ..limits() };
+        run.state.budget.limits = Limits { iterations: 20, ..limits() };
         let mut steps = 0;
         loop {
             steps += 1;
@@ -1063,7 +1171,7 @@ fn a_stage_that_touched_the_blackboard_is_told_when_it_is_asked_again() {
     ))));
     assert!(run.due().starts_with("stopped: TEST, iteration 1 changed files"), "{}", run.due());
     run.take(Event::Resumed {
-        limits: run.state.limits,
+        limits: run.state.budget.limits,
         setup: None,
         adopted_rules: None,
         project: None,
@@ -1084,7 +1192,7 @@ fn a_stop_inside_a_stage_leaves_the_stage_open() {
     run.take(Event::Stopped { why: Stop::Executor("no key".to_owned()) });
     assert_eq!(run.due(), "stopped: no key");
     run.take(Event::Resumed {
-        limits: run.state.limits,
+        limits: run.state.budget.limits,
         setup: None,
         adopted_rules: None,
         project: None,

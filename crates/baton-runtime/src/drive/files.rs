@@ -175,7 +175,7 @@ fn plan_left_by(board: &Board, run: &str) -> Option<String> {
         Event::Decided(decided) => Some(decided.plan_after.clone()),
         _ => None,
     });
-    decided.or_else(|| looked.state.and_then(|state| state.plan_hash))
+    decided.or_else(|| looked.state.and_then(|state| state.files.plan_hash))
 }
 
 /// An event with its text at the end of the history.
@@ -246,7 +246,8 @@ impl Drive<'_> {
     }
 
     pub(super) fn lock_subloop(&mut self) -> Result<(), Error> {
-        let who = format!("run {}, iteration {}", self.state.run.as_str(), self.state.iteration);
+        let who =
+            format!("run {}, iteration {}", self.state.origin.run.as_str(), self.state.iteration);
         let path = self.around.board.root.join(SUBLOOP_LOCK);
         self.subloop_lock = Some(crate::lock::Lock::take(&path, &who)?);
         Ok(())

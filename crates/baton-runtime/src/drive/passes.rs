@@ -53,12 +53,12 @@ impl Drive<'_> {
         told: &[String],
     ) -> Result<Option<Box<ProjectCheck>>, Error> {
         let known = self.known();
-        let mut changed = match self.state.passes.seen.clone() {
+        let mut changed = match self.state.reports.passes.seen.clone() {
             Some(seen) if seen != now => self.noteworthy(&seen, now)?,
             _ => Vec::new(),
         };
         changed.retain(|file| !told.contains(file));
-        let passes = &self.state.passes;
+        let passes = &self.state.reports.passes;
         let (mut void, mut reworked) = (BTreeMap::new(), BTreeMap::new());
         for (agent, seq, reference) in self.state.passes_given() {
             let Some(at) = reference.at.as_ref().filter(|at| *at != now) else { continue };
@@ -114,13 +114,13 @@ impl Drive<'_> {
 
     /// The project after the last stage that may write.
     fn written<'k>(&self, known: &'k Known) -> Option<&'k Manifest> {
-        let (_, id) = self.state.passes.written.as_ref()?;
+        let (_, id) = self.state.reports.passes.written.as_ref()?;
         known.written.get_or_init(|| self.snapshots.manifest(id).ok()).as_ref()
     }
 
     /// The project at the first look of the run.
     fn first<'k>(&self, known: &'k Known) -> Option<&'k Manifest> {
-        let id = self.state.passes.first.as_ref()?;
+        let id = self.state.reports.passes.first.as_ref()?;
         known.first.get_or_init(|| self.snapshots.manifest(id).ok()).as_ref()
     }
 
@@ -156,7 +156,7 @@ impl Drive<'_> {
             return Ok(changed);
         }
         let (from, to) = (self.snapshots.manifest(from)?, self.snapshots.manifest(to)?);
-        let last = self.state.passes.written.as_ref().map(|(seq, _)| *seq);
+        let last = self.state.reports.passes.written.as_ref().map(|(seq, _)| *seq);
         let is_later = last.zip(since).is_some_and(|(last, since)| last > since);
         let later = self.written(known).filter(|_| is_later);
         changed.retain(|name| {
@@ -201,7 +201,7 @@ impl Drive<'_> {
         // Only a mark that was there when the pass was given: anyone could make one later.
         let is_there = |mark: &str| from.files.contains_key(mark);
         let is_evaluation =
-            self.state.scenario.as_ref().is_some_and(|scenario| {
+            self.state.origin.scenario.as_ref().is_some_and(|scenario| {
                 name.starts_with(&format!("scenarios/{scenario}/{OUTPUTS}/"))
             });
         is_evaluation || is_made_by_tools(name, is_there)

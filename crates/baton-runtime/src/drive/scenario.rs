@@ -75,7 +75,7 @@ pub enum Refused {
 
 impl Drive<'_> {
     fn scenario(&self) -> String {
-        self.state.scenario.clone().unwrap_or_default()
+        self.state.origin.scenario.clone().unwrap_or_default()
     }
 
     pub(super) fn look_at_files(&mut self, approval: &Approval) -> Result<(), Error> {
@@ -131,7 +131,7 @@ impl Drive<'_> {
             seconds,
             tokens: self.state.tokens_left(),
             cost: self.state.cost_left(),
-            counted: self.state.evaluation_counted,
+            counted: self.state.design.evaluation_counted,
             control: &control,
         };
         let watch = &mut self.around.watch;
@@ -183,7 +183,7 @@ impl Drive<'_> {
         if let Some(approval) = approval {
             handed.push(self.design_package(&approval)?);
         }
-        if evaluation.is_some() && self.state.returned.is_some() {
+        if evaluation.is_some() && self.state.design.returned.is_some() {
             handed.extend(self.returned_package()?);
         }
         Ok(handed.into_iter().flatten().collect())
@@ -191,12 +191,12 @@ impl Drive<'_> {
 
     /// The approved design, for who executes it.
     fn design_package(&mut self, approval: &Approval) -> Result<Option<Injected>, Error> {
-        let Some((_, time)) = self.state.approvals.approved.clone() else { return Ok(None) };
+        let Some((_, time)) = self.state.design.approvals.approved.clone() else { return Ok(None) };
         let scenario = self.scenario();
-        let answers = self.state.approvals.answers.iter().map(design_iteration).collect();
+        let answers = self.state.design.approvals.answers.iter().map(design_iteration).collect();
         let made = handoff::make_design(
             &self.around.project,
-            &self.state.task,
+            &self.state.origin.task,
             approval.files_of(&scenario),
             answers,
             time,
@@ -211,7 +211,7 @@ impl Drive<'_> {
     /// What the last evaluation found, for who designed it: the package, and the reading of its files.
     fn returned_package(&mut self) -> Result<Vec<Option<Injected>>, Error> {
         let (Some(last), Some(returned)) =
-            (self.state.evaluations.last().cloned(), self.state.returned.clone())
+            (self.state.design.evaluations.last().cloned(), self.state.design.returned.clone())
         else {
             return Ok(Vec::new());
         };

@@ -84,7 +84,7 @@ pub(crate) fn a_gate_killed_in_its_act_runs_again_and_is_said() {
         check_same(folder.path(), undisturbed(), &what);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let told = format!(
-            "said: the gate `exec sh ../gate.sh {gate}` was interrupted and nobody knows its result: it is run again"
+            "said: the gate `exec sh ../gate.sh {gate}` was interrupted and its result is unknown: it is run again"
         );
         assert_eq!(said.matches(&told).count(), 1, "{what}: {said}");
         let started = |records: &[baton_core::event::Record]| {

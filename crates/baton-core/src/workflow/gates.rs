@@ -1,0 +1,274 @@
+//! Gates confirm a pass, or FINISH: commands first, and then samples where the policy evaluates the
+//! agent's work. A gate that fails overturns the pass; the report is published as the failure that it
+//! is, with the gate's output as evidence.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Job, Phase, Rules, State, Transition, approval, judge};
+use crate::event::{Evaluation, Event, FilesSeen, Spent};
+use crate::gate;
+use crate::id::{FINISH, Iteration};
+use crate::policy::{EvaluationRules, Gate};
+use crate::text;
+
+/// What the gates confirm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GatesOf {
+    Report(Job),
+    Finish,
+}
+
+impl GatesOf {
+    /// The word of the policy: the agent, or FINISH.
+    fn word(&self) -> &str {
+        match self {
+            GatesOf::Report(job) => job.agent.as_str(),
+            GatesOf::Finish => FINISH,
+        }
+    }
+}
+
+/// How far the current gate is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateProgress {
+    Waiting,
+    /// Its command was started.
+    Running,
+    /// Its samples run, in the folder with this number.
+    Evaluating(u32),
+}
+
+/// A gate by the way in which it is run.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum GateKind<'a> {
+    Command(&'a Gate),
+    Samples(&'a EvaluationRules),
+}
+
+impl<'a> Rules<'a> {
+    /// In the order in which they run.
+    pub(super) fn gates(&self, of: &GatesOf) -> Vec<GateKind<'a>> {
+        let policy = &self.pack.policy;
+        let commands = policy.gates.iter().filter(|gate| gate.is_on(of.word()));
+        let evaluation = policy.evaluation.as_ref();
+        let samples = evaluation.filter(|own| own.of.as_str() == of.word());
+        commands.map(GateKind::Command).chain(samples.map(GateKind::Samples)).collect()
+    }
+
+    fn samples(&self, of: &GatesOf, index: usize) -> Option<&'a EvaluationRules> {
+        match self.gates(of).get(index)? {
+            GateKind::Samples(rules) => Some(rules),
+            GateKind::Command(_) => None,
+        }
+    }
+}
+
+/// The last run of a gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateRun {
+    /// The agent whose pass it confirms, or FINISH.
+    pub of: String,
+    pub command: String,
+    pub passed: bool,
+    pub iteration: Iteration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateOutcome {
+    pub command: String,
+    pub passed: bool,
+    pub output: String,
+}
+
+impl GateOutcome {
+    /// The failure in one line, for blockers, the history and MAIN.
+    pub fn failure(&self) -> String {
+        gate_failure(&self.command, &self.output)
+    }
+}
+
+/// A failed gate in one line: the command and how it ended.
+pub fn gate_failure(command: &str, output: &str) -> String {
+    match text::shown(gate::reason(output), 200) {
+        reason if reason.is_empty() => format!("the gate `{command}` failed"),
+        reason => format!("the gate `{command}` failed ({reason})"),
+    }
+}
+
+/// Also for a gate that was running when its process died: it only confirms, and may run again.
+pub(super) fn on_gate_started(phase: Phase, started: usize) -> Option<Phase> {
+    let Phase::Gates { of, index, progress } = phase else { return None };
+    let is_command = !matches!(progress, GateProgress::Evaluating(_));
+    let is_due = index == started && is_command;
+    is_due.then_some(Phase::Gates { of, index, progress: GateProgress::Running })
+}
+
+pub(super) fn on_evaluation_started(phase: Phase, number: u32, rules: &Rules<'_>) -> Option<Phase> {
+    let Phase::Gates { of, index, progress: GateProgress::Waiting } = phase else { return None };
+    rules.samples(&of, index)?;
+    Some(Phase::Gates { of, index, progress: GateProgress::Evaluating(number) })
+}
+
+impl State {
+    /// The gate with this number, or what follows when all have run.
+    pub(super) fn gate_or_end(
+        &mut self,
+        of: GatesOf,
+        index: usize,
+        to: &mut Transition<'_>,
+    ) -> Phase {
+        if index >= to.rules.gates(&of).len() {
+            return match of {
+                GatesOf::Report(job) => self.report_counts(&job, to),
+                GatesOf::Finish => Phase::decide(true),
+            };
+        }
+        if to.rules.samples(&of, index).is_some() {
+            // The agent has just worked: what was approved may be something else by now.
+            self.design.approvals.is_seen = false;
+        }
+        Phase::Gates { of, index, progress: GateProgress::Waiting }
+    }
+
+    pub(super) fn on_gate_ended(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        to: &mut Transition<'_>,
+    ) -> Option<Phase> {
+        let Phase::Gates { of, index, .. } = phase else { return None };
+        let Event::GateEnded { index: ended, command, passed, output, milliseconds, log } = event
+        else {
+            return None;
+        };
+        if index != *ended {
+            return None;
+        }
+        let outcome =
+            GateOutcome { command: command.clone(), passed: *passed, output: output.clone() };
+        self.budget.totals.milliseconds += milliseconds;
+        self.remember_gate(&of, &outcome);
+        self.current.gates.push(outcome.clone());
+        Some(match of {
+            GatesOf::Report(job) if !passed => {
+                let log = log.as_ref().map(|log| format!("The whole output of the gate: {log}"));
+                self.refute(&job, &outcome.failure(), output, log.as_deref(), to)
+            }
+            // All gates of FINISH run: MAIN sees every failure at once.
+            of @ (GatesOf::Report(_) | GatesOf::Finish) => self.gate_or_end(of, index + 1, to),
+        })
+    }
+
+    fn remember_gate(&mut self, of: &GatesOf, outcome: &GateOutcome) {
+        let of = of.word().to_owned();
+        let results = &mut self.reports.gate_results;
+        results.retain(|run| (&run.of, &run.command) != (&of, &outcome.command));
+        let (command, iteration) = (outcome.command.clone(), self.iteration);
+        results.push(GateRun { of, command, passed: outcome.passed, iteration });
+    }
+
+    /// The files that a user must have approved were looked at before samples run.
+    pub(super) fn on_files_seen_at_gate(
+        &mut self,
+        phase: Phase,
+        seen: &FilesSeen,
+        to: &mut Transition<'_>,
+    ) -> Option<Phase> {
+        let Phase::Gates { of: GatesOf::Report(job), .. } = &phase else { return None };
+        self.unseen(&job.agent, &to.rules)?;
+        if !self.is_approved(seen) {
+            let job = job.clone();
+            return Some(self.refuse_evaluation(&job, approval::CHANGED, to));
+        }
+        self.design.approvals.is_seen = true;
+        Some(phase)
+    }
+
+    pub(super) fn on_evaluated(
+        &mut self,
+        phase: Phase,
+        evaluation: &Evaluation,
+        to: &mut Transition<'_>,
+    ) -> Option<Phase> {
+        let Phase::Gates { of, index, progress: GateProgress::Evaluating(number) } = phase else {
+            return None;
+        };
+        let rules = to.rules.samples(&of, index)?;
+        let GatesOf::Report(job) = of else { return None };
+        if number != evaluation.number {
+            return None;
+        }
+        self.add(&evaluation.spent);
+        Some(match self.judge_evaluation(evaluation, rules, to.time) {
+            None => self.gate_or_end(GatesOf::Report(job), index + 1, to),
+            Some(why) => self.refute(&job, &why, &evaluation.problem_lines(), None, to),
+        })
+    }
+
+    /// It continues later.
+    pub(super) fn on_evaluation_paused(
+        &mut self,
+        phase: Phase,
+        spent: &Spent,
+        to: &Transition<'_>,
+    ) -> Option<Phase> {
+        let Phase::Gates { of, index, .. } = &phase else { return None };
+        to.rules.samples(of, *index)?;
+        self.add(spent);
+        let tokens = spent.tokens.map_or(0, |tokens| tokens.0);
+        let (before, cost) = self.design.evaluation_counted;
+        self.design.evaluation_counted = (before + tokens, cost + spent.cost.unwrap_or(0));
+        Some(phase)
+    }
+
+    /// The samples could not be run: whoever made them has to correct it.
+    pub(super) fn on_evaluation_refused(
+        &mut self,
+        phase: Phase,
+        why: &str,
+        spent: &Spent,
+        to: &mut Transition<'_>,
+    ) -> Option<Phase> {
+        let Phase::Gates { of, index, .. } = phase else { return None };
+        to.rules.samples(&of, index)?;
+        let GatesOf::Report(job) = of else { return None };
+        self.add(spent);
+        Some(self.refuse_evaluation(&job, why, to))
+    }
+
+    fn refuse_evaluation(&mut self, job: &Job, why: &str, to: &mut Transition<'_>) -> Phase {
+        let why = format!("the evaluation was refused: {}", text::cut(why, 1_000));
+        self.design.evaluation_counted = (0, 0);
+        self.current.evaluation = Some(why.clone());
+        self.refute(job, &why, "", None, to)
+    }
+
+    /// A pass that does not hold is a failure. `log`: a line about the whole output.
+    fn refute(
+        &mut self,
+        job: &Job,
+        why: &str,
+        output: &str,
+        log: Option<&str>,
+        to: &mut Transition<'_>,
+    ) -> Phase {
+        let mut failure = self.publish_overturned(job, why, output, &to.rules);
+        if let (Effect::PublishReport { text, .. }, Some(log)) = (&mut failure, log) {
+            text.push_str(&format!("\n{log}\n"));
+        }
+        to.effects.push(failure);
+        self.budget.totals.passes_overturned += 1;
+        let words = &to.rules.pack.policy.report_rules;
+        if let Some((_, facts)) = self.reports.newest.get_mut(&job.agent) {
+            judge::overturn(facts, why, words);
+            let overturned = facts.clone();
+            let reports = &mut self.current.reports;
+            if let Some(last) = reports.iter_mut().rfind(|own| own.agent == job.agent) {
+                *last = overturned;
+            }
+        }
+        self.report_counts(job, to)
+    }
+}

@@ -1,0 +1,83 @@
+//! The end of an iteration: the sub-loop, the entry of the history, the next iteration or the end.
+
+use super::{Effect, Phase, State, Sub, Transition};
+use crate::decision::Next;
+use crate::event::{Asker, Decided, SubloopEnd};
+use crate::id::Iteration;
+
+impl State {
+    pub(super) fn on_subloop_entered(
+        &mut self,
+        phase: Phase,
+        reason: &str,
+        to: &mut Transition<'_>,
+    ) -> Option<Phase> {
+        let Phase::Settle { job } = phase else { return None };
+        let fixer = &to.rules.subloop()?.fixer;
+        if job.subloop.is_some() || self.current.subloop.is_some() {
+            return None;
+        }
+        self.budget.totals.subloops += 1;
+        to.effects.push(Effect::LockSubloop);
+        to.effects.extend(self.subloop_state(1, reason, &to.rules));
+        self.current.subloop = Some(Sub { number: 1, reason: reason.to_owned(), broken_by: None });
+        Some(Phase::work(fixer, Some(1)))
+    }
+
+    pub(super) fn on_subloop_ended(
+        &mut self,
+        phase: &Phase,
+        end: &SubloopEnd,
+        to: &mut Transition<'_>,
+    ) -> Option<Phase> {
+        if !matches!(phase, Phase::Settle { .. }) || self.current.subloop.is_none() {
+            return None;
+        }
+        self.budget.totals.subloops_passed += u32::from(end.success);
+        to.effects.extend(to.rules.pack.policy.subloop.as_ref().map(|subloop| {
+            let (tester, fixer) = (subloop.tester.clone(), subloop.fixer.clone());
+            Effect::EndSubloop { tester, fixer, most: subloop.max }
+        }));
+        self.current.subloop_end = Some(end.clone());
+        Some(Phase::Record)
+    }
+
+    pub(super) fn on_iteration_ended(
+        &mut self,
+        phase: &Phase,
+        to: &Transition<'_>,
+    ) -> Option<Phase> {
+        if !matches!(phase, Phase::Settle { .. } | Phase::Record) || self.is_finished() {
+            return None;
+        }
+        self.count_iteration(&to.rules);
+        let carried = std::mem::take(&mut self.current).check;
+        let begins =
+            |decided: &Decided| matches!(decided.next(), Some(Next::Agent(_) | Next::User(_)));
+        self.current.check = carried.filter(begins);
+        self.iteration = Iteration(self.iteration.0.saturating_add(1));
+        self.budget.totals.iterations += 1;
+        if let Some(stop) = self.budget.stuck.stop.take() {
+            self.stopped = Some(stop);
+        }
+        Some(match self.escalation(&to.rules) {
+            Some(question) => Phase::Ask { question, by: Asker::Escalation },
+            None => self.begin_iteration(),
+        })
+    }
+
+    pub(super) fn on_finished(&mut self, phase: &Phase) -> Option<Phase> {
+        if *phase != Phase::Record || !self.is_finished() {
+            return None;
+        }
+        self.budget.totals.iterations += 1;
+        Some(Phase::Ended)
+    }
+
+    /// True if FINISH was decided twice and nothing stands against it.
+    pub(super) fn is_finished(&self) -> bool {
+        let is_accepted =
+            |check: &Decided| check.open.is_empty() && check.next() == Some(&Next::Finish);
+        self.current.check.as_ref().is_some_and(is_accepted)
+    }
+}

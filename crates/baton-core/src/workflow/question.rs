@@ -1,0 +1,49 @@
+//! A user is asked, and answers. The question is of MAIN, of an approval, or of Baton itself when the
+//! run does not progress.
+
+use super::{Answer, Effect, Phase, State, Transition, limits};
+use crate::event::{Asker, Event, Stop};
+
+pub(super) fn on_asked(phase: Phase, to: &mut Transition<'_>) -> Option<Phase> {
+    let Phase::Ask { question, by } = phase else { return None };
+    let asked_seq = to.seq;
+    to.effects.push(Effect::WriteQuestion { question: question.clone(), by, asked_seq });
+    Some(Phase::Waiting { question, by, asked_seq })
+}
+
+impl State {
+    pub(super) fn on_answered(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        to: &mut Transition<'_>,
+    ) -> Option<Phase> {
+        let Phase::Waiting { question, by, asked_seq } = phase else { return None };
+        let Event::Answered { asked_seq: answered, option_id, comment, .. } = event else {
+            return None;
+        };
+        let is_one = question.options.iter().any(|option| option.option_id == *option_id);
+        if asked_seq != *answered || !is_one {
+            return None;
+        }
+        to.effects.push(Effect::RemoveQuestion);
+        let answer = Answer { question, option_id: option_id.clone(), comment: comment.clone() };
+        self.budget.stuck.reset();
+        match by {
+            Asker::Main => {
+                self.current.answer = Some(answer);
+                Some(Phase::Record)
+            }
+            Asker::Approval => self.answered_approval(answer, to),
+            Asker::Escalation => {
+                if answer.option_id == limits::STOP_OPTION {
+                    self.stopped = Some(Stop::Person("the person chose to stop".to_owned()));
+                }
+                self.budget.finish_attempts = 0;
+                // MAIN decides again, with the answer before it.
+                self.current.check = None;
+                Some(Phase::decide(false))
+            }
+        }
+    }
+}
