@@ -91,7 +91,7 @@ pub(super) fn clear_away(board: &Board, disk: &Disk) -> Result<(), Error> {
             }
         }
     }
-    disk.sweep(&board.root, super::SWEPT)?;
+    disk.sweep(&board.root, super::start::SWEPT)?;
     Ok(())
 }
 

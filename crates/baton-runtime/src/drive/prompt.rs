@@ -1,0 +1,124 @@
+//! The prompt of a stage: the files of the blackboard, and facts of the run that are in none of them.
+
+use std::path::Path;
+
+use baton_core::event::StageId;
+use baton_core::id::{AgentName, MAIN, Tokens};
+use baton_core::machine::{Machine, StageLimits};
+use baton_core::prompt::{FinishFacts, GateResult, Prompt, ReadFile, RunFacts, StageChange};
+
+use super::{Drive, reading};
+use crate::gather::{self, For, Wanted};
+use crate::load;
+use crate::snapshot;
+
+impl Drive<'_> {
+    pub(super) fn prompt(
+        &mut self,
+        stage: &StageId,
+        who: &For,
+        handoff: Vec<baton_core::prompt::Injected>,
+    ) -> Result<Prompt, gather::Error> {
+        let facts = self.finish_facts();
+        let wanted = Wanted {
+            who,
+            iteration: Some(stage.iteration),
+            is_past: false,
+            context_window: (self.around.context_window)(&stage.name),
+            facts: &facts,
+            handoff,
+            run: self.run_facts(stage, who)?,
+            seen: Some(&self.guard),
+        };
+        self.gatherer.prompt_for(self.around.board, &wanted)
+    }
+
+    /// Facts of the run that are in no file of the blackboard.
+    pub(super) fn run_facts(
+        &mut self,
+        stage: &StageId,
+        who: &For,
+    ) -> Result<RunFacts, gather::Error> {
+        let board = self.around.board;
+        let is_main = matches!(who, For::Main);
+        let project_files = if is_main { self.snapshots.names() } else { Ok(Vec::new()) };
+        let limits = StageLimits {
+            stage_seconds: self.state.limit_of(stage, &self.rules()),
+            command_seconds: Some(crate::tool::COMMAND_SECONDS),
+            writes: self.writes(&stage.name),
+            network: board.config.agent.network,
+            asks_coverage: board
+                .pack
+                .policy
+                .tdd_rules
+                .as_ref()
+                .is_some_and(|own| own.min_coverage > 0),
+        };
+        let machine = self.state.origin.machine.as_deref();
+        let gates = &board.pack.policy.gates;
+        let facts = machine.map(|machine| match who {
+            For::Main | For::FinishCheck => machine.facts_for_main(gates, limits.asks_coverage),
+            For::Agent(_) | For::Subloop(_) => machine.facts(gates, &limits),
+        });
+        let mut facts = facts.unwrap_or_default();
+        facts.extend(self.state.reports.gate_results.iter().map(|run| {
+            let how = if run.passed { "passed" } else { "failed" };
+            format!("gate `{}` {how} after {}, iteration {}", run.command, run.of, run.iteration)
+        }));
+        let changed = self.state.files.stage_changes.iter().cloned();
+        Ok(RunFacts {
+            first_iteration: self.state.origin.first_iteration,
+            machine: facts,
+            project_files: project_files
+                .map_err(|error| unreadable(&self.around.project, &error))?,
+            changed: changed.map(|(stage, files)| StageChange { stage, files }).collect(),
+            compare: machine.and_then(Machine::comparison),
+            older_reports: gather::older_reports(&board.root, self.state.origin.first_iteration)?,
+            main_order: self.state.main_order(),
+            settled: self.state.settled_reports(&self.rules()),
+        })
+    }
+
+    pub(super) fn finish_facts(&self) -> FinishFacts {
+        let changes = self
+            .state
+            .files
+            .stage_changes
+            .iter()
+            .map(|(stage, files)| StageChange { stage: stage.clone(), files: files.clone() });
+        let current = &self.state.current.gates;
+        let gates = self.state.reports.gate_results.iter().map(|run| {
+            let now = current.iter().rfind(|gate| gate.command == run.command);
+            GateResult {
+                command: run.command.clone(),
+                of: format!("{}, iteration {}", run.of, run.iteration),
+                passed: run.passed,
+                output: now.map_or(String::new(), |gate| gate.output.clone()),
+            }
+        });
+        FinishFacts { stage_changes: Some(changes.collect()), gates: Some(gates.collect()) }
+    }
+
+    /// Files of the blackboard for MAIN: each within its share of the room that is left.
+    pub(super) fn read_files(&self, paths: &[String]) -> Vec<ReadFile> {
+        let main = AgentName::new(MAIN).expect("a valid name");
+        let window = (self.around.context_window)(&main);
+        let half = window.map_or(u64::MAX, |window| window.0 / 2);
+        let limit = self.around.board.config.context.prompt_limit.main.min(half);
+        let mut room = (limit / 2).saturating_sub(self.state.tokens_read());
+        let files = paths.iter().map(|path| {
+            let file = match reading::text(&self.around.board.root, path) {
+                Ok(text) => ReadFile::of(path, &text, Tokens(room.min(reading::MOST_TOKENS))),
+                Err(why) => ReadFile::unread(path, &why),
+            };
+            room = room.saturating_sub(baton_core::tokens::count(&file.text).0);
+            file
+        });
+        files.collect()
+    }
+}
+
+pub(super) fn unreadable(project: &Path, error: &snapshot::Error) -> gather::Error {
+    let source = std::io::Error::other(error.to_string());
+    gather::Error::Load(load::Error::Io { path: project.to_owned(), source })
+}
