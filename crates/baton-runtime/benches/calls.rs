@@ -54,8 +54,11 @@ fn peak_memory() -> f64 {
 
 async fn thousand(wire: Wire, url: &str) {
     let limits = Limits { concurrent: CALLS, retries: 2, ..Limits::default() };
-    let client =
-        Client::new(Endpoint::new(wire, Some(url), Some(Secret::new("sk-bench"))), limits).unwrap();
+    let client = Client::new(
+        Endpoint::new(wire, Some(url.parse().unwrap()), Some(Secret::new("sk-bench"))),
+        limits,
+    )
+    .unwrap();
     let (before, memory, start) = (cpu(), peak_memory(), Instant::now());
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..CALLS {

@@ -132,7 +132,7 @@ fn peak() -> String {
 /// One evaluation, in a process of its own, so that its memory is its own.
 fn evaluation(root: &Path, url: &str, jobs: usize) {
     let limits = Limits { concurrent: 256, ..Limits::default() };
-    let endpoint = Endpoint::new(Wire::Chat, Some(url), None);
+    let endpoint = Endpoint::new(Wire::Chat, Some(url.parse().expect("an address")), None);
     let target = Target {
         client: Client::new(endpoint, limits).unwrap(),
         model: "m".to_owned(),

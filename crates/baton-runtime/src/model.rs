@@ -11,6 +11,7 @@ pub mod cassette;
 pub mod catalogue;
 mod chat;
 pub mod choose;
+mod endpoint;
 mod http;
 mod responses;
 mod schema;
@@ -26,11 +27,13 @@ use baton_core::event::Runner;
 use baton_core::id::Tokens;
 use baton_core::message::{self, Answer, BrokenCall, Message, Part, Request, ToolCall, Wire};
 use baton_core::text;
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+pub use self::endpoint::{BaseUrl, Endpoint};
 use self::schema::{Dialect, Fitted};
 
 /// A key. It is never printed: not by `Debug`, not in an error.
@@ -56,78 +59,6 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("[key]")
-    }
-}
-
-/// Where and how to call.
-#[derive(Debug, Clone)]
-pub struct Endpoint {
-    pub wire: Wire,
-    pub base_url: String,
-    pub key: Option<Secret>,
-}
-
-impl Endpoint {
-    /// Without a base URL, the provider's own.
-    pub fn new(wire: Wire, base_url: Option<&str>, key: Option<Secret>) -> Endpoint {
-        let own = match wire {
-            Wire::Anthropic => "https://api.anthropic.com",
-            Wire::Responses | Wire::Chat => "https://api.openai.com/v1",
-        };
-        Endpoint { wire, base_url: base_url.unwrap_or(own).trim_end_matches('/').to_owned(), key }
-    }
-
-    /// `…/v1` is part of some people's base URLs and left out of others'.
-    fn url(&self) -> String {
-        let path = self.path();
-        let rest = self.base_url.split_once("://").map_or(self.base_url.as_str(), |(_, rest)| rest);
-        match rest.contains('/') && self.wire != Wire::Anthropic || rest.ends_with("/v1") {
-            true => format!("{}/{path}", self.base_url),
-            false => format!("{}/v1/{path}", self.base_url),
-        }
-    }
-
-    fn path(&self) -> &'static str {
-        match self.wire {
-            Wire::Anthropic => "messages",
-            Wire::Responses => "responses",
-            Wire::Chat => "chat/completions",
-        }
-    }
-
-    /// True for the provider's own address.
-    pub fn is_official(&self) -> bool {
-        self.base_url == Endpoint::new(self.wire, None, None).base_url
-    }
-
-    /// True for a server on this machine. A name that only begins like one (`localhost.example.com`)
-    /// is another machine.
-    pub fn is_local(&self) -> bool {
-        let url = reqwest::Url::parse(&self.base_url).ok();
-        let host = url.as_ref().filter(|url| url.scheme() == "http").and_then(|url| url.host_str());
-        match host {
-            Some("localhost" | "[::1]") => true,
-            Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|own| own.is_loopback()),
-            None => false,
-        }
-    }
-
-    fn host(&self) -> &str {
-        let rest = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
-        rest.split(['/', ':']).next().unwrap_or_default()
-    }
-
-    /// The provider itself, in any of its regions.
-    fn is_openai(&self) -> bool {
-        self.host() == "api.openai.com" || self.host().ends_with(".api.openai.com")
-    }
-
-    /// True when calls go to the provider itself, and not to a server of one's own or a gateway.
-    pub fn is_providers_own(&self) -> bool {
-        match self.wire {
-            Wire::Anthropic => self.host() == "api.anthropic.com",
-            Wire::Responses | Wire::Chat => self.is_openai(),
-        }
     }
 }
 
@@ -379,14 +310,14 @@ impl Client {
 
     /// For the journal of a run: where this model is called, without any key.
     pub fn runner(&self, model: &str) -> Runner {
-        let url = &self.endpoint.base_url;
+        let url = self.endpoint.base_url.to_string();
         let is_playing = self.tape.as_ref().is_some_and(|tape| tape.player().is_some());
         let executor = if is_playing { Runner::CASSETTE } else { Runner::BUILTIN };
         Runner {
             executor: executor.to_owned(),
             provider: Some(self.endpoint.wire),
             // A cassette may be another person's: its server is not called when the run continues.
-            base_url: (self.without_keys(url) == *url && !is_playing).then(|| url.clone()),
+            base_url: (self.without_keys(&url) == url && !is_playing).then_some(url),
             model: Some(model.to_owned()),
         }
     }
@@ -474,11 +405,7 @@ impl Client {
 
     /// The models that the server lists, with their windows where it tells.
     pub async fn listed(&self, within: Duration) -> Result<Vec<Listed>, Error> {
-        let url = self.endpoint.url();
-        let base = url.strip_suffix(self.endpoint.path()).unwrap_or(&url);
-        // One provider gives 20 at a time unless asked for all.
-        let page = if self.endpoint.wire == Wire::Anthropic { "?limit=1000" } else { "" };
-        let value = self.asked(&format!("{base}models{page}"), within).await?;
+        let value = self.asked(self.endpoint.models_url(), within).await?;
         Ok(value["data"].as_array().into_iter().flatten().map(Listed::of).collect())
     }
 
@@ -499,13 +426,12 @@ impl Client {
 
     /// The window that a llama.cpp server was started with; no other server has this page.
     pub async fn own_window(&self, within: Duration) -> Option<Tokens> {
-        let base = self.endpoint.base_url.trim_end_matches("/v1");
-        let value = self.asked(&format!("{base}/props"), within).await.ok()?;
+        let value = self.asked(self.endpoint.props_url(), within).await.ok()?;
         value["default_generation_settings"]["n_ctx"].as_u64().map(Tokens)
     }
 
     /// A small page of the server's, as JSON, within this time in all.
-    async fn asked(&self, url: &str, within: Duration) -> Result<Value, Error> {
+    async fn asked(&self, url: Url, within: Duration) -> Result<Value, Error> {
         let nobody = empty_request();
         let failed = |failed: Failed| self.error(&nobody, failed.kind, self.scrub(&failed.message));
         let page = async {
@@ -682,7 +608,7 @@ impl Client {
                 // An answer that is not streamed is silent until it is whole.
                 let patience =
                     if mode == Mode::Whole { self.limits.total } else { self.limits.idle };
-                self.http.post(&self.endpoint.url(), &headers, sent.body, patience).await?
+                self.http.post(self.endpoint.url(), &headers, sent.body, patience).await?
             }
         };
         taken.head = Some(reply.head.clone());

@@ -117,6 +117,7 @@ pub fn revoke(board: &Board, environment: &Environment) -> Result<bool, crate::b
 /// programs run, and whether commands are confined. `None`: it has none of them.
 fn chosen_by_the_user(setup: &RunSetup) -> Option<(Vec<&str>, Vec<&str>, bool)> {
     let is_foreign = |wire: Wire, url: &str| {
+        let Ok(url) = url.parse() else { return true };
         let endpoint = Endpoint::new(wire, Some(url), None);
         !endpoint.is_official() && !endpoint.is_local()
     };

@@ -80,7 +80,7 @@ impl Place {
     }
 
     fn setup(&self, summary_limit: Duration) -> Setup {
-        let endpoint = Endpoint::new(Wire::Chat, Some(&self.model.url), None);
+        let endpoint = Endpoint::new(Wire::Chat, Some(self.model.url.parse().unwrap()), None);
         let keys = ["done", "open"].map(str::to_owned).to_vec();
         let strategy = Strategy::Handover;
         let compaction = Settings { strategy, compact_at: 14_000, keep: 3, keys };

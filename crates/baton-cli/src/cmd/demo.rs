@@ -11,6 +11,7 @@ use baton_core::event::Limits;
 use baton_core::id::{AgentName, MAIN, Tokens};
 use baton_core::message::Wire;
 use baton_core::policy::Gate;
+use baton_core::problem::Problem;
 use baton_core::turn::{Protocol, Room};
 use baton_runtime::agent::Mind;
 use baton_runtime::board::{Board, NewBoard};
@@ -89,6 +90,7 @@ pub(super) fn run(place: &Place, args: &DemoArgs) -> Outcome {
 
 /// The built-in agent, with the model at this address.
 pub(super) fn executors(place: &Place, url: &str) -> Result<Executors, Failure> {
+    let url = url.parse().map_err(|why: Problem| Failure::new(INTERNAL, why.to_string()))?;
     let endpoint = Endpoint::new(Wire::Chat, Some(url), None);
     let client = Client::new(endpoint, CallLimits::default());
     let mind = Mind {

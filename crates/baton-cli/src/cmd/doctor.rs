@@ -231,7 +231,7 @@ fn model_finding(place: &Place, config: &Config) -> Finding {
         Ok(None) => return finding("model", "none", choose::ways()),
         Ok(Some(target)) => target,
     };
-    let endpoint = Endpoint::new(target.wire, target.base_url.as_deref(), None);
+    let endpoint = Endpoint::new(target.wire, target.base_url.clone(), None);
     let model = target.model.or(target.default_model);
     let model = model.unwrap_or_else(|| "no model named".to_owned());
     let key = match &target.key_from {

@@ -135,7 +135,7 @@ async fn list(
             "provider".to_owned(),
             format!("{} (by {})", choice.endpoint.wire.name(), choice.because),
         ],
-        vec!["address".to_owned(), choice.endpoint.base_url.clone()],
+        vec!["address".to_owned(), choice.endpoint.base_url.to_string()],
         vec!["key".to_owned(), key],
         vec!["model".to_owned(), shown_model(choice)],
         vec!["window".to_owned(), tokens(window)],
@@ -153,7 +153,7 @@ async fn list(
     let json = json!({
         "ok": listed.is_ok(),
         "provider": choice.endpoint.wire,
-        "base_url": choice.endpoint.base_url,
+        "base_url": choice.endpoint.base_url.to_string(),
         "key": choice.endpoint.key.is_some(),
         "key_from": choice.key_from,
         "also_set": others,

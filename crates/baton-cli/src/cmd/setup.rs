@@ -3,6 +3,7 @@
 use baton_core::config::{AgentConfig, Config};
 use baton_core::event::{RunSetup, Runner};
 use baton_core::message::Wire;
+use baton_core::problem::Problem;
 use baton_runtime::board::Board;
 use baton_runtime::model::cassette::Tape;
 use baton_runtime::model::{Endpoint, choose};
@@ -49,11 +50,9 @@ fn chosen_by_flags(how: &HowArgs, now: &HowArgs, setup: &RunSetup) -> Result<(),
         Err(Failure::new(USAGE, message).hint(hint))
     };
     let is_foreign = |own: &Endpoint| !own.is_official() && !own.is_local();
-    if how.provider.base_url.is_none()
-        && let Some(endpoint) = endpoint(now).filter(is_foreign)
-    {
+    if how.provider.base_url.is_none() && endpoint(now)?.is_some_and(|own| is_foreign(&own)) {
         let hint = "pass --base-url to call it all the same, or --provider and --model of another";
-        return refused("server", &endpoint.base_url, hint);
+        return refused("server", now.provider.base_url.as_deref().unwrap_or_default(), hint);
     }
     let is_program = |own: &&Runner| ![Runner::BUILTIN, Runner::CASSETTE].contains(&&*own.executor);
     match setup.runners().find(is_program) {
@@ -74,10 +73,14 @@ fn is_builtin(how: &HowArgs) -> bool {
 }
 
 /// The server that the flags name.
-fn endpoint(how: &HowArgs) -> Option<Endpoint> {
-    let name = how.provider.provider.as_deref()?;
-    let wire = Wire::ALL.into_iter().find(|wire| wire.name() == name)?;
-    Some(Endpoint::new(wire, how.provider.base_url.as_deref(), None))
+fn endpoint(how: &HowArgs) -> Result<Option<Endpoint>, Failure> {
+    let name = how.provider.provider.as_deref();
+    let Some(wire) = Wire::ALL.into_iter().find(|wire| Some(wire.name()) == name) else {
+        return Ok(None);
+    };
+    let url = how.provider.base_url.as_deref().map(str::parse).transpose();
+    let url = url.map_err(|problem: Problem| Failure::new(USAGE, problem.to_string()))?;
+    Ok(Some(Endpoint::new(wire, url, None)))
 }
 
 /// The name by which an executor is chosen again.
@@ -182,7 +185,7 @@ pub(super) fn tape(args: &TapeArgs) -> Result<Option<Tape>, Failure> {
 
 /// A provider that asks for a key must find one.
 fn key_is_there(place: &Place, config: &Config, how: &HowArgs) -> Result<(), Failure> {
-    let Some(endpoint) = endpoint(how) else { return Ok(()) };
+    let Some(endpoint) = endpoint(how)? else { return Ok(()) };
     let wire = endpoint.wire;
     let variable = choose::key_variable(wire);
     let own = &config.provider;

@@ -7,7 +7,7 @@ use baton_core::config::{Config, ProviderConfig};
 use baton_core::message::Wire;
 use baton_core::problem::{Problem, list};
 
-use super::{Endpoint, Secret, catalogue};
+use super::{BaseUrl, Endpoint, Secret, catalogue};
 use crate::load::Environment;
 use crate::sandbox;
 
@@ -84,7 +84,7 @@ pub fn key_variable(wire: Wire) -> &'static str {
 #[derive(Debug, Clone)]
 pub struct Target {
     pub wire: Wire,
-    pub base_url: Option<String>,
+    pub base_url: Option<BaseUrl>,
     /// For the person: what decided.
     pub because: String,
     pub model: Option<String>,
@@ -106,7 +106,7 @@ pub fn choose(
         (Some(command), _) => Some(key_of(command)?),
         (None, key) => environment.get(key).map(|secret| Secret::new(secret.trim())),
     };
-    let endpoint = Endpoint::new(wire, base_url.as_deref(), secret);
+    let endpoint = Endpoint::new(wire, base_url, secret);
     let secrets = environment.secrets().map(Secret::new).collect();
     Ok(Some(Choice { endpoint, model, default_model, because, key_from, secrets }))
 }
@@ -154,14 +154,14 @@ pub fn target(
         .or_else(|| variable("BATON_BASE_URL"))
         .or_else(|| own.and_then(|own| own.base_url.clone()))
         .or_else(|| variable(url));
-    checked(base_url.as_deref())?;
+    let base_url: Option<BaseUrl> = base_url.as_deref().map(str::parse).transpose()?;
     // The configuration's own key goes to the configuration's own address.
     let key_from = match own.and_then(|own| own.api_key_command.as_deref()) {
         Some(_) => Some("api_key_command".to_owned()),
         None => environment.is_set(key).then(|| key.to_owned()),
     };
     // The models of another server are not known.
-    let is_own = Endpoint::new(wire, base_url.as_deref(), None).is_providers_own();
+    let is_own = Endpoint::new(wire, base_url.clone(), None).is_providers_own();
     let listed = || is_own.then(|| catalogue::default_model(wire).to_owned());
     Ok(Some(Target {
         wire,
@@ -171,22 +171,6 @@ pub fn target(
         default_model: own.and_then(|own| own.model.clone()).or_else(listed),
         key_from,
     }))
-}
-
-fn checked(base_url: Option<&str>) -> Result<(), Problem> {
-    let Some(url) = base_url else { return Ok(()) };
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        let message = format!("the base URL `{}` is not one", baton_core::text::shown(url, 80));
-        return Err(Problem::new("base-url", message).expected("`http://…` or `https://…`"));
-    }
-    let authority = url.split_once("://").and_then(|(_, rest)| rest.split('/').next());
-    if authority.is_some_and(|authority| authority.contains('@')) {
-        let problem = Problem::new("base-url", "the base URL holds a user name or a password");
-        return Err(
-            problem.expected("an address alone; keys come from the environment or a command")
-        );
-    }
-    Ok(())
 }
 
 /// A password store may ask its owner something; it has half a minute.

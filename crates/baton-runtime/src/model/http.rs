@@ -4,6 +4,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
 use super::{Failed, Kind};
@@ -62,7 +63,7 @@ impl Client {
 
     pub(super) async fn post(
         &self,
-        url: &str,
+        url: Url,
         headers: &[(&'static str, String)],
         body: &[u8],
         idle: Duration,
@@ -72,7 +73,7 @@ impl Client {
 
     pub(super) async fn get(
         &self,
-        url: &str,
+        url: Url,
         headers: &[(&'static str, String)],
         idle: Duration,
     ) -> Result<Reply, Failed> {

@@ -72,7 +72,7 @@ pub(crate) fn executor() -> Builtin {
 
 /// The agent that thinks with this model.
 pub(crate) fn with(model: &Model, room: Room) -> Builtin {
-    let endpoint = Endpoint::new(Wire::Chat, Some(&model.url), None);
+    let endpoint = Endpoint::new(Wire::Chat, Some(model.url.parse().expect("an address")), None);
     let client = Client::new(endpoint, Limits::default());
     let mind = Mind {
         client: client.unwrap(),

@@ -224,7 +224,8 @@ fn assert_sent(folder: &Path, histories: &[History], what: &str) {
 }
 
 fn on_the_wire(messages: &[Message]) -> String {
-    let endpoint = Endpoint::new(Wire::Chat, Some("http://127.0.0.1:1/v1"), None);
+    let endpoint =
+        Endpoint::new(Wire::Chat, Some("http://127.0.0.1:1/v1".parse().expect("an address")), None);
     let client = Client::new(endpoint, CallLimits::default()).unwrap();
     let layers = Layers {
         model: "scripted".to_owned(),

@@ -91,7 +91,7 @@ fn evaluated(
     budget: Option<u64>,
     progress: &(dyn Fn(&Progress) + Sync),
 ) -> Result<Evaluated, baton_runtime::evaluate::Error> {
-    let endpoint = Endpoint::new(Wire::Chat, Some(url), None);
+    let endpoint = Endpoint::new(Wire::Chat, Some(url.parse().expect("an address")), None);
     let target = Target {
         client: Client::new(endpoint, Limits { retries: 0, ..Limits::default() }).unwrap(),
         model: "scripted".to_owned(),

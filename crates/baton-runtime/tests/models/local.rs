@@ -20,7 +20,7 @@ fn server() -> Option<String> {
 
 fn local(wire: Wire, url: &str) -> Client {
     let limits = Limits { idle: Duration::from_secs(120), ..Limits::default() };
-    Client::new(Endpoint::new(wire, Some(url), None), limits).unwrap()
+    Client::new(Endpoint::new(wire, Some(url.parse().unwrap()), None), limits).unwrap()
 }
 
 #[tokio::test]

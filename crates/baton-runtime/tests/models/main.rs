@@ -30,7 +30,8 @@ fn limits() -> Limits {
 }
 
 fn client(wire: Wire, url: &str, limits: Limits) -> Client {
-    Client::new(Endpoint::new(wire, Some(url), Some(Secret::new(KEY))), limits).unwrap()
+    Client::new(Endpoint::new(wire, Some(url.parse().unwrap()), Some(Secret::new(KEY))), limits)
+        .unwrap()
 }
 
 fn request() -> Request {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use baton_core::event::Limits;
 use baton_core::id::Tokens;
 use baton_core::message::Wire;
+use baton_core::problem::Problem;
 use baton_core::turn::Protocol;
 use baton_runtime::board::{Board, FOLDER as BOARD, NewBoard};
 use baton_runtime::drive::Drive;
@@ -74,6 +75,7 @@ pub(in crate::cmd) fn run(place: &Place, args: &ScenarioDemoArgs) -> Outcome {
 }
 
 fn target(url: &str) -> Result<Target, Failure> {
+    let url = url.parse().map_err(|why: Problem| Failure::new(INTERNAL, why.to_string()))?;
     let endpoint = Endpoint::new(Wire::Chat, Some(url), None);
     Ok(Target {
         client: Client::new(endpoint, CallLimits::default())
