@@ -123,7 +123,7 @@ fn an_agent_that_changes_the_approved_design_is_not_evaluated() {
     let said = answer(&place, "approve", "", 10);
     assert!(said.contains("Approve the design?"), "{said}");
     let history = place.history();
-    assert!(history.contains("the design is not the one that the person approved"), "{history}");
+    assert!(history.contains("the files are not the ones that the user approved"), "{history}");
     assert!(!place.path("project/scenarios/leave/execution_outputs").exists());
     let published = place.read("project/.baton/reports/report_execute.md");
     assert!(published.contains("verdict: FAIL") && published.contains("overturned"), "{published}");
@@ -166,7 +166,7 @@ fn a_design_that_leads_out_of_the_project_is_no_design() {
     place.expect(&RUN, 3);
     assert_eq!(executed(&place), 0);
     let log = fs::read_to_string(place.path("project/.baton/memory/project_history.md")).unwrap();
-    assert!(log.contains("may not run before a person approved the design"), "{log}");
+    assert!(log.contains("may not run before the user has approved its files"), "{log}");
 }
 
 #[test]

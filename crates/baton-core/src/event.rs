@@ -799,8 +799,9 @@ pub struct ReportFacts {
     pub classes: Vec<String>,
     /// Tasks of the plan that it names.
     pub tasks: Vec<String>,
-    /// Percent.
-    pub coverage: Option<u32>,
+    /// The percentage that the policy asks the tester for.
+    #[serde(rename = "coverage")]
+    pub percent: Option<u32>,
     /// Why a pass does not count; the outcome is then a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overturned: Option<String>,

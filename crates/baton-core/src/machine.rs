@@ -51,14 +51,14 @@ pub struct StageLimits {
     pub command_seconds: Option<(u64, u64)>,
     pub writes: bool,
     pub network: bool,
-    /// True if the policy asks for the coverage of tests.
-    pub asks_coverage: bool,
+    /// True if the policy asks the tester for a percentage.
+    pub asks_percent: bool,
 }
 
 impl Machine {
     /// The facts by which MAIN decides, which has no tools: coverage and gates.
-    pub fn facts_for_main(&self, gates: &[Gate], asks_coverage: bool) -> Vec<String> {
-        let coverage = asks_coverage.then(|| self.coverage_fact());
+    pub fn facts_for_main(&self, gates: &[Gate], asks_percent: bool) -> Vec<String> {
+        let coverage = asks_percent.then(|| self.coverage_fact());
         coverage.into_iter().chain([gates_fact(gates)]).collect()
     }
 
@@ -80,10 +80,15 @@ impl Machine {
         if !self.missing.is_empty() {
             facts.push(format!("looked for and not installed: {}", self.missing.join(", ")));
         }
-        facts.extend(limits.asks_coverage.then(|| self.coverage_fact()));
+        facts.extend(limits.asks_percent.then(|| self.coverage_fact()));
         facts.extend(limit_facts(limits));
         facts.push(gates_fact(gates));
         facts
+    }
+
+    /// False for a figure that tools measure, where none of them was found.
+    pub fn can_measure(&self, figure: &str) -> bool {
+        figure != "coverage" || !self.coverage.is_empty()
     }
 
     fn coverage_fact(&self) -> String {

@@ -45,8 +45,9 @@ pub struct Policy {
     pub finish_rules: FinishRules,
     pub milestones: MilestoneRules,
     pub context: ContextRules,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tdd_rules: Option<TddRules>,
+    /// The name is that of older policies.
+    #[serde(rename = "tdd_rules", default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<ProofRules>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subloop: Option<Subloop>,
     #[serde(default)]
@@ -321,7 +322,7 @@ pub struct Orders {
     pub finish_check: String,
     /// Before the exact error, to an agent whose answer was refused.
     pub correction: String,
-    /// Before the words of a person who wants a design changed.
+    /// Before the words of a user who wants files changed.
     pub changes: String,
 }
 
@@ -332,7 +333,7 @@ impl Default for Orders {
         let finish_check = "This is FINISH_CHECK of iteration {iteration}. Decide now, with the whole reports above: FINISH again, or who works next. Output exactly one JSON object.";
         let finish_review = "Judge the whole work against the task and the user's answers. Your report is of iteration {iteration}.";
         let correction = "Your last answer broke the protocol and was refused. This is the exact error. Answer again, whole and corrected, and change nothing else.";
-        let changes = "The user did not approve the design and wants this changed:";
+        let changes = "The user did not approve the files and wants this changed:";
         Orders {
             changes: changes.to_owned(),
             finish_review: finish_review.to_owned(),
@@ -346,13 +347,22 @@ impl Default for Orders {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TddRules {
-    /// No work order to the fixer for a task that no tester report names.
-    pub test_first: bool,
-    /// A task marked `test_required: true` is done only after a passing tester report names it.
-    pub test_required_gate: bool,
-    /// Percent, against the tester's `coverage: N%` line.
-    pub min_coverage: u32,
+pub struct ProofRules {
+    /// No work order to the fixer for a marked task that no report of the tester names.
+    #[serde(rename = "test_first")]
+    pub before_work: bool,
+    /// A marked task is done only after a passing report of the tester names it.
+    #[serde(rename = "test_required_gate")]
+    pub before_done: bool,
+    /// The field of a task that marks it, with the value `true`.
+    #[serde(default = "older::task_field")]
+    pub task_field: String,
+    /// The least percentage that the tester must report.
+    #[serde(rename = "min_coverage")]
+    pub least_percent: u32,
+    /// The field of the tester's report with that percentage, by its name in `summary_fields`.
+    #[serde(default = "older::percent_field")]
+    pub percent_field: String,
 }
 
 /// The quick repair loop between two agents.
@@ -462,6 +472,9 @@ pub struct Approval {
     /// Their names in a handoff, and where they are from the project's root; `{scenario}` is the
     /// run's. An answer holds for exactly their content.
     pub files: IndexMap<String, String>,
+    /// The file in which the approved files are handed over, from the project's root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
     #[serde(default)]
     pub texts: ApprovalTexts,
 }
@@ -480,7 +493,7 @@ pub struct ApprovalTexts {
 impl Default for ApprovalTexts {
     fn default() -> ApprovalTexts {
         ApprovalTexts {
-            title: "Approve the design?".to_owned(),
+            title: "Approve these files?".to_owned(),
             text: "Nothing is executed before a person has approved exactly these files:\n{files}"
                 .to_owned(),
             approve: "Approve them as they are".to_owned(),
@@ -497,6 +510,9 @@ pub struct EvaluationRules {
     pub of: AgentName,
     /// Who gets the work when repairing it does not help.
     pub back_to: AgentName,
+    /// The file in which the result is handed back, in the evaluation's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
     /// Samples that must pass, percent of all.
     #[serde(default = "EvaluationRules::success")]
     pub success_percent: u32,
@@ -858,8 +874,8 @@ impl Check<'_> {
         );
         self.range("escalation.same_blocker", policy.escalation.same_blocker, 2, 1_000);
         self.range("escalation.no_plan_change", policy.escalation.no_plan_change, 1, 1_000);
-        if let Some(rules) = &policy.tdd_rules {
-            self.range("tdd_rules.min_coverage", rules.min_coverage, 0, 100);
+        if let Some(rules) = &policy.proof {
+            self.range("tdd_rules.min_coverage", rules.least_percent, 0, 100);
         }
         for (index, gate) in policy.gates.iter().enumerate() {
             self.range(&format!("gates.{index}.timeout"), gate.timeout, 1, 86_400);

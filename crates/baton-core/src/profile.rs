@@ -1,10 +1,13 @@
 //! How an agent keeps within its window: which strategy, from which size on, what stays whole. The
 //! differences between agents are these figures; the mechanism is one (`thread`).
 
+use std::sync::OnceLock;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
 use crate::message::Wire;
 use crate::problem::Problem;
 use crate::thread::compact::{self, Strategy};
@@ -43,25 +46,17 @@ pub struct Profile {
     pub steps: Option<u32>,
 }
 
-/// The names that need no configuration.
-pub const BUILT_IN: [&str; 5] = ["init", "execute", "main", "stage", "chat"];
+/// The profiles that need no configuration, as data.
+const BUILT_IN: &str = include_str!("profiles.toml");
 
-const STAGE_KEYS: [&str; 5] =
-    ["current_state", "findings", "decisions", "pending_work", "key_paths"];
-const INIT_KEYS: [&str; 5] = [
-    "current_design_summary",
-    "execute_feedback_summary",
-    "analysis_conclusions",
-    "pending_actions",
-    "key_paths",
-];
-const EXECUTE_KEYS: [&str; 5] = [
-    "generated_components",
-    "evaluation_progress",
-    "identified_issues",
-    "pending_work",
-    "key_paths",
-];
+/// By name.
+fn all_built_in() -> &'static IndexMap<String, Profile> {
+    static READ: OnceLock<IndexMap<String, Profile>> = OnceLock::new();
+    READ.get_or_init(|| {
+        let read = Document::toml(BUILT_IN).and_then(|document| document.read());
+        read.expect("the built-in profiles are tested")
+    })
+}
 
 impl Profile {
     /// The profile of this name, what the configuration says over what is built in.
@@ -71,8 +66,8 @@ impl Profile {
             (Some(own), built_in) => Ok(own.clone().over(built_in.unwrap_or_else(Profile::stage))),
             (None, Some(built_in)) => Ok(built_in),
             (None, None) => {
-                let mut names: Vec<&str> = BUILT_IN.to_vec();
-                names.extend(own.keys().map(String::as_str));
+                let names: Vec<&str> =
+                    all_built_in().keys().chain(own.keys()).map(String::as_str).collect();
                 let message = format!("there is no profile `{name}`");
                 Err(Problem::new("profile-unknown", message).one_of(name, &names))
             }
@@ -80,35 +75,12 @@ impl Profile {
     }
 
     fn built_in(name: &str) -> Option<Profile> {
-        let keys = |keys: [&str; 5]| Some(keys.map(str::to_owned).to_vec());
-        let with = |model: &str, window: u64, compact_at: u64, steps: usize, own| Profile {
-            model: Some(model.to_owned()),
-            context_window: Some(window),
-            compact_at: Some(compact_at),
-            keep_recent: Some(steps),
-            summary_keys: keys(own),
-            ..Profile::stage()
-        };
-        match name {
-            "init" => Some(with("claude-opus-4-5", 200_000, 150_000, 3, INIT_KEYS)),
-            "execute" => Some(with("claude-sonnet-4-5", 1_000_000, 700_000, 5, EXECUTE_KEYS)),
-            "main" | "stage" => Some(Profile::stage()),
-            "chat" => Some(Profile {
-                strategy: Some(Strategy::Archive),
-                keep_recent: Some(10),
-                ..Profile::stage()
-            }),
-            _ => None,
-        }
+        all_built_in().get(name).map(|own| own.clone().over(Profile::stage()))
     }
 
+    /// What any other profile is laid over.
     fn stage() -> Profile {
-        Profile {
-            strategy: Some(Strategy::Handover),
-            keep_recent: Some(5),
-            summary_keys: Some(STAGE_KEYS.map(str::to_owned).to_vec()),
-            ..Profile::default()
-        }
+        all_built_in().get("stage").cloned().unwrap_or_default()
     }
 
     fn over(self, base: Profile) -> Profile {

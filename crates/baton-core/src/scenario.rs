@@ -22,6 +22,11 @@ pub const SAMPLES: &str = "samples";
 /// Where the programs of tools and checkers are.
 pub const TOOL_FILES: &str = "tools";
 pub const CHECKER_FILES: &str = "checkers";
+/// A scenario's folder, from the project's root.
+pub fn folder(name: &str) -> String {
+    format!("scenarios/{name}")
+}
+
 /// Where iterations are.
 pub const OUTPUTS: &str = "execution_outputs";
 /// An iteration's head, its first file.

@@ -44,14 +44,14 @@ use crate::machine::Machine;
 use crate::pack::Pack;
 use crate::policy::Outcome;
 
-pub use approval::{APPROVE, Approvals, CHANGE, CHANGED, DesignAnswer, MOST_COMMENT};
+pub use approval::{APPROVE, ApprovalAnswer, Approvals, CHANGE, CHANGED, MOST_COMMENT};
 pub use decide::{MOST_READS, RefusedAnswer};
 pub use effect::{Effect, PlanEdit, SubloopState};
 pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
 pub use gates::{GateOutcome, GateProgress, GateRun, GatesOf, gate_failure};
 pub use judge::{
-    explained, facts_of, judge_decision, judge_report, least_coverage, open_points, plan_hash,
+    explained, facts_of, judge_decision, judge_report, least_percent, open_points, plan_hash,
 };
 pub use limits::{Budget, Totals};
 pub use next::Do;
@@ -94,7 +94,7 @@ pub struct State {
     #[serde(flatten)]
     pub files: KnownFiles,
     #[serde(flatten)]
-    pub design: Design,
+    pub acceptance: Acceptance,
 }
 
 /// What a run was started with. The setup and the outputs are those of its newest process.
@@ -159,16 +159,16 @@ pub struct KnownFiles {
 
 /// Work that a user approves and samples evaluate.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Design {
+pub struct Acceptance {
     #[serde(default, skip_serializing_if = "is_default")]
     pub approvals: Approvals,
-    /// The evaluations of the currently approved design.
+    /// The evaluations of the currently approved files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evaluations: Vec<Evaluation>,
     /// Tokens and nano-dollars of the current evaluation that are in the totals already.
     #[serde(default, skip_serializing_if = "is_default")]
     pub evaluation_counted: (u64, u64),
-    /// Why the design is to be changed; holds until its agent has reported.
+    /// Why the work went back; holds until its agent has reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Returned>,
     /// The agent that must be next, and why: code or the user decided it.
@@ -340,7 +340,7 @@ impl State {
             reports: Reports { newest: known.collect(), ..Reports::default() },
             budget: Budget::new(start.limits),
             files: KnownFiles::default(),
-            design: Design::default(),
+            acceptance: Acceptance::default(),
         }
     }
 

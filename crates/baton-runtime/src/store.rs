@@ -535,7 +535,7 @@ pub fn create_folder(
     let parent = folder_of(path);
     fs::create_dir_all(parent).map_err(failed("create", parent))?;
     let draft = tempfile::Builder::new()
-        .prefix(".baton-init-")
+        .prefix(".baton-new-")
         .tempdir_in(parent)
         .map_err(failed("create a folder in", parent))?;
     for folder in folders {

@@ -442,7 +442,7 @@ impl<'a> Session<'a> {
         let environment = &self.place.environment;
         let machine = machine::look(&project, &self.board.root, environment, self.confined);
         let policy = &self.board.pack.policy;
-        let least = policy.tdd_rules.as_ref().map_or(0, |rules| rules.min_coverage);
+        let least = policy.proof.as_ref().map_or(0, |proof| proof.least_percent);
         let mut none = None;
         if least > 0 && machine.coverage.is_empty() {
             let looked_for = match machine.coverage_tools.is_empty() {

@@ -17,7 +17,7 @@ const WORKFLOW_WORDS: [&str; 1] = ["MILESTONE"];
 /// Each unknown word is said once, and so many of them at most.
 const MOST: usize = 50;
 /// Fields of a plan's tasks.
-const PLAN_FIELDS: [&str; 4] = ["status:", "acceptance:", "evidence:", "test_required:"];
+const PLAN_FIELDS: [&str; 3] = ["status:", "acceptance:", "evidence:"];
 
 pub fn check(name: &AgentName, prompt: &str, policy: &Policy, manifest: &Manifest) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -62,6 +62,8 @@ fn key_lines(prompt: &str, policy: &Policy, problems: &mut Vec<Problem>) {
         policy.context.summary_fields.values().flat_map(|fields| fields.values()).flatten();
     let mut known: Vec<&str> = vec![ITERATION_PREFIX, &rules.verdict_prefix, &rules.blocker_prefix];
     known.extend(PLAN_FIELDS);
+    let mark = policy.proof.as_ref().map(|proof| format!("{}:", proof.task_field));
+    known.extend(mark.as_deref());
     known.extend(labels.map(String::as_str));
     let plain = |label: &str| label.trim().replace('：', ":");
     let mut seen = BTreeSet::new();

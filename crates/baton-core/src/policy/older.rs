@@ -14,6 +14,16 @@ use crate::text;
 const CONTEXT: &str = "context.";
 const PASSES: &str = "finish_rules.passes";
 
+/// A policy without this key means this field.
+pub(super) fn task_field() -> String {
+    "test_required".to_owned()
+}
+
+/// A policy without this key means this field.
+pub(super) fn percent_field() -> String {
+    "coverage".to_owned()
+}
+
 impl Policy {
     /// Reads the policy of an older blackboard that has these agents.
     pub fn read_older(
@@ -70,8 +80,8 @@ impl Adapted {
         adapted.context(&before, agents);
         if before.subloop.is_some() && adapted.policy.subloop.is_none() {
             // They are about its tester and its fixer.
-            adapted.dropped.extend(before.tdd_rules.map(|_| "tdd_rules".to_owned()));
-            adapted.policy.tdd_rules = None;
+            adapted.dropped.extend(before.proof.map(|_| "tdd_rules".to_owned()));
+            adapted.policy.proof = None;
         }
         adapted
     }

@@ -18,7 +18,7 @@ pub const APPROVE: &str = "approve";
 pub const CHANGE: &str = "change";
 /// Why nothing is evaluated.
 pub const CHANGED: &str =
-    "the design is not the one that the person approved; it was changed since";
+    "the files are not the ones that the user approved; they have changed since";
 /// What a person may write with an answer.
 pub const MOST_COMMENT: usize = 8_000;
 /// Of a person's wishes a run remembers so many.
@@ -34,13 +34,13 @@ pub struct Approvals {
     /// Who waits for the answer, and for which content it will hold.
     pub pending: Option<(Job, String)>,
     /// Every answer so far, the newest last.
-    pub answers: Vec<DesignAnswer>,
+    pub answers: Vec<ApprovalAnswer>,
 }
 
 /// One round of the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DesignAnswer {
+pub struct ApprovalAnswer {
     pub iteration: u32,
     pub time: Timestamp,
     pub choice: String,
@@ -79,7 +79,7 @@ impl State {
     /// Whether the files must be looked at before this work.
     pub(super) fn unseen<'a>(&self, agent: &AgentName, rules: &Rules<'a>) -> Option<&'a Approval> {
         let approval = rules.pack.policy.approval.as_ref();
-        approval.filter(|own| own.before == *agent && !self.design.approvals.is_seen)
+        approval.filter(|own| own.before == *agent && !self.acceptance.approvals.is_seen)
     }
 
     /// The files were looked at, before work or before it is evaluated.
@@ -95,22 +95,22 @@ impl State {
         let approval = self.unseen(&job.agent, &to.rules)?;
         if !seen.missing.is_empty() {
             let missing = text::cut(&seen.missing.join(", "), 500).into_owned();
-            let why = format!("may not run before a person approved the design: {missing}");
+            let why = format!("may not run before the user has approved its files: {missing}");
             self.current.failure = Some(format!("{}: {why}", job.agent));
-            self.design.must_next = Some((approval.changes_to.clone(), why));
+            self.acceptance.must_next = Some((approval.changes_to.clone(), why));
             return Some(Phase::Record);
         }
         if self.is_approved(seen) {
-            self.design.approvals.is_seen = true;
+            self.acceptance.approvals.is_seen = true;
             return Some(Phase::Work { job });
         }
-        self.design.approvals.pending = Some((job, seen.digest.clone()));
+        self.acceptance.approvals.pending = Some((job, seen.digest.clone()));
         Some(Phase::Ask { question: approval.question(seen), by: Asker::Approval })
     }
 
     /// Whether exactly this was approved.
     pub fn is_approved(&self, seen: &FilesSeen) -> bool {
-        let approved = self.design.approvals.approved.as_ref();
+        let approved = self.acceptance.approvals.approved.as_ref();
         seen.missing.is_empty() && approved.is_some_and(|(digest, _)| *digest == seen.digest)
     }
 
@@ -121,29 +121,29 @@ impl State {
     ) -> Option<Phase> {
         let time = to.time;
         let approval = to.rules.pack.policy.approval.as_ref()?;
-        let (job, digest) = self.design.approvals.pending.take()?;
-        let said = DesignAnswer {
+        let (job, digest) = self.acceptance.approvals.pending.take()?;
+        let said = ApprovalAnswer {
             iteration: self.iteration.0,
             time,
             choice: answer.option_id.clone(),
             comment: answer.comment.clone(),
         };
-        self.design.approvals.answers.push(said);
-        let over = self.design.approvals.answers.len().saturating_sub(MOST_CHANGES);
-        self.design.approvals.answers.drain(..over);
+        self.acceptance.approvals.answers.push(said);
+        let over = self.acceptance.approvals.answers.len().saturating_sub(MOST_CHANGES);
+        self.acceptance.approvals.answers.drain(..over);
         let is_approved = answer.option_id == APPROVE;
         if is_approved {
-            let was = self.design.approvals.approved.as_ref().map(|(digest, _)| digest);
+            let was = self.acceptance.approvals.approved.as_ref().map(|(digest, _)| digest);
             if was != Some(&digest) {
-                // Figures of another design say nothing of this one.
-                self.design.evaluations.clear();
+                // Figures of other files say nothing about these.
+                self.acceptance.evaluations.clear();
             }
-            self.design.approvals.approved = Some((digest, time));
+            self.acceptance.approvals.approved = Some((digest, time));
         } else {
             // A wish takes back what was approved before.
-            self.design.approvals.approved = None;
-            let why = "the person wants the design changed".to_owned();
-            self.design.must_next = Some((approval.changes_to.clone(), why));
+            self.acceptance.approvals.approved = None;
+            let why = "the user wants changes".to_owned();
+            self.acceptance.must_next = Some((approval.changes_to.clone(), why));
         }
         self.current.answer = Some(answer);
         // Approved or not, what is there now is looked at again before anything runs.
@@ -153,8 +153,8 @@ impl State {
     /// What the person wants changed, as long as nobody has answered it.
     pub fn wishes(&self, agent: &AgentName, rules: &Rules<'_>) -> Option<&str> {
         let approval = rules.pack.policy.approval.as_ref()?;
-        let last = self.design.approvals.answers.last().filter(|own| own.choice == CHANGE)?;
-        let is_due = self.design.must_next.as_ref().is_some_and(|(own, _)| own == agent);
+        let last = self.acceptance.approvals.answers.last().filter(|own| own.choice == CHANGE)?;
+        let is_due = self.acceptance.must_next.as_ref().is_some_and(|(own, _)| own == agent);
         (approval.changes_to == *agent && is_due).then_some(last.comment.as_str())
     }
 }

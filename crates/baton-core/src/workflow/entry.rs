@@ -44,7 +44,7 @@ impl State {
         let decision = self.decision();
         let asked_because = match &decision {
             Some(Decision { next: Next::Agent(agent), .. }) => {
-                format!("{agent} may not run before its design is approved")
+                format!("{agent} may not run before its files are approved")
             }
             Some(decision) => decision.reason.clone(),
             None => String::new(),

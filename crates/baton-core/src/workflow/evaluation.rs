@@ -9,7 +9,7 @@ use crate::id::Timestamp;
 use crate::policy::EvaluationRules;
 use crate::text;
 
-/// Evaluations kept per design; older ones are dropped.
+/// Evaluations kept per approval; older ones are dropped.
 const MOST: usize = 100;
 
 /// What an evaluation means.
@@ -117,17 +117,17 @@ impl State {
         rules: &EvaluationRules,
         time: Timestamp,
     ) -> Option<String> {
-        self.design.evaluation_counted = (0, 0);
-        self.design.evaluations.push(evaluation.clone());
-        let over = self.design.evaluations.len().saturating_sub(MOST);
-        self.design.evaluations.drain(..over);
+        self.acceptance.evaluation_counted = (0, 0);
+        self.acceptance.evaluations.push(evaluation.clone());
+        let over = self.acceptance.evaluations.len().saturating_sub(MOST);
+        self.acceptance.evaluations.drain(..over);
         let line = evaluation.line();
-        let verdict = verdict(&self.design.evaluations, rules);
+        let verdict = verdict(&self.acceptance.evaluations, rules);
         if let Verdict::Back(why) = &verdict {
             let why = why.join("; ");
             self.current.evaluation = Some(format!("{line}; back to {}: {why}", rules.back_to));
-            self.design.returned = Some(Returned { why: why.clone(), time });
-            self.design.must_next = Some((rules.back_to.clone(), why));
+            self.acceptance.returned = Some(Returned { why: why.clone(), time });
+            self.acceptance.must_next = Some((rules.back_to.clone(), why));
         } else {
             self.current.evaluation = Some(line.clone());
         }

@@ -127,7 +127,7 @@ impl State {
         }
         if to.rules.samples(&of, index).is_some() {
             // The agent has just worked: what was approved may be something else by now.
-            self.design.approvals.is_seen = false;
+            self.acceptance.approvals.is_seen = false;
         }
         Phase::Gates { of, index, progress: GateProgress::Waiting }
     }
@@ -182,7 +182,7 @@ impl State {
             let job = job.clone();
             return Some(self.refuse_evaluation(&job, approval::CHANGED, to));
         }
-        self.design.approvals.is_seen = true;
+        self.acceptance.approvals.is_seen = true;
         Some(phase)
     }
 
@@ -218,8 +218,8 @@ impl State {
         to.rules.samples(of, *index)?;
         self.add(spent);
         let tokens = spent.tokens.map_or(0, |tokens| tokens.0);
-        let (before, cost) = self.design.evaluation_counted;
-        self.design.evaluation_counted = (before + tokens, cost + spent.cost.unwrap_or(0));
+        let (before, cost) = self.acceptance.evaluation_counted;
+        self.acceptance.evaluation_counted = (before + tokens, cost + spent.cost.unwrap_or(0));
         Some(phase)
     }
 
@@ -240,7 +240,7 @@ impl State {
 
     fn refuse_evaluation(&mut self, job: &Job, why: &str, to: &mut Transition<'_>) -> Phase {
         let why = format!("the evaluation was refused: {}", text::cut(why, 1_000));
-        self.design.evaluation_counted = (0, 0);
+        self.acceptance.evaluation_counted = (0, 0);
         self.current.evaluation = Some(why.clone());
         self.refute(job, &why, "", None, to)
     }

@@ -74,7 +74,7 @@ pub fn judge_decision(
 
 /// Where code or the person said who is next, nobody else is.
 fn not_due(state: &State, next: &Next) -> Option<Problem> {
-    let (due, why) = state.design.must_next.as_ref()?;
+    let (due, why) = state.acceptance.must_next.as_ref()?;
     let is_due = matches!(next, Next::User(_)) || matches!(next, Next::Agent(own) if own == due);
     let message = format!("`{}` may not be next: {}", next.word(), text::cut(why, 500));
     let expected = format!("one of {}", list(&[due.as_str(), crate::id::USER]));
@@ -146,21 +146,21 @@ fn tested_before_done(
     applied: &Applied,
 ) -> Result<(), Vec<Problem>> {
     let policy = &rules.pack.policy;
-    let is_asked = policy.tdd_rules.as_ref().is_some_and(|rules| rules.test_required_gate);
-    let Some(subloop) = policy.subloop.as_ref().filter(|_| is_asked) else { return Ok(()) };
+    let proof = policy.proof.as_ref().filter(|proof| proof.before_done);
+    let Some((proof, subloop)) = proof.zip(policy.subloop.as_ref()) else { return Ok(()) };
     // Done is what stands last before the final status, and that one too.
     let end: Vec<&String> = policy.plan.statuses.iter().rev().take(2).collect();
     // Also a task that comes with this status.
     let is_same =
         |task: &Task| old.iter().any(|own| own.id == task.id && own.status == task.status);
     for task in applied.plan.tasks.iter().filter(|task| end.contains(&&task.status)) {
-        let needs = task.field("test_required").is_some_and(is_true);
+        let needs = task.field(&proof.task_field).is_some_and(is_true);
         if needs && !is_same(task) && !state.reports.passed.contains(&task.id) {
             let message = format!(
                 "task `{}` may not become `{}` before a passing report of `{}` names it",
                 task.id, task.status, subloop.tester
             );
-            return Err(vec![Problem::new("tdd-test-required", message).found(&task.id)]);
+            return Err(vec![Problem::new("proof-before-done", message).found(&task.id)]);
         }
     }
     Ok(())
@@ -174,8 +174,8 @@ fn tested_first(
     plan: &str,
 ) -> Result<(), Problem> {
     let policy = &rules.pack.policy;
-    let is_asked = policy.tdd_rules.as_ref().is_some_and(|rules| rules.test_first);
-    let Some(subloop) = policy.subloop.as_ref().filter(|_| is_asked) else { return Ok(()) };
+    let proof = policy.proof.as_ref().filter(|proof| proof.before_work);
+    let Some((proof, subloop)) = proof.zip(policy.subloop.as_ref()) else { return Ok(()) };
     let is_fixer = matches!(&decision.next, Next::Agent(agent) if *agent == subloop.fixer);
     let Ok(plan) = Plan::read(plan, &policy.plan) else { return Ok(()) };
     if !is_fixer {
@@ -183,7 +183,7 @@ fn tested_first(
     }
     let order = decision.task.as_deref().unwrap_or(&decision.reason);
     let untested = plan.tasks.iter().find(|task| {
-        task.field("test_required").is_some_and(is_true)
+        task.field(&proof.task_field).is_some_and(is_true)
             && names(order, &task.id)
             && !state.reports.tested.contains(&task.id)
     });
@@ -194,7 +194,7 @@ fn tested_first(
                 "task `{}` may not go to `{}` before a report of `{}` names it",
                 task.id, subloop.fixer, subloop.tester
             );
-            Err(Problem::new("tdd-test-first", message)
+            Err(Problem::new("proof-before-work", message)
                 .found(&task.id)
                 .expected(format!("`{}` first", subloop.tester)))
         }
@@ -233,7 +233,7 @@ pub fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool
     }
     let failed = state.current.gates.iter().filter(|gate| !gate.passed);
     open.extend(failed.map(GateOutcome::failure));
-    open.extend(coverage_problem(state, rules));
+    open.extend(percent_problem(state, rules));
     let review =
         state.current.reports.iter().rev().find(|facts| facts.agent == crate::id::FINISH_REVIEW);
     let passed = review.is_some_and(|facts| facts.outcome == Some(Outcome::Pass));
@@ -251,29 +251,31 @@ pub fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool
     open
 }
 
-/// The percentage of coverage that the tester must report. `None`: the policy asks for none, or the
-/// run found no tool to measure it when it began, and reported that.
-pub fn least_coverage(state: &State, rules: &Rules<'_>) -> Option<u32> {
-    let least = rules.pack.policy.tdd_rules.as_ref()?.min_coverage;
-    let can_be_measured = state.origin.machine.as_ref().is_none_or(|own| !own.coverage.is_empty());
-    (least > 0 && can_be_measured).then_some(least)
+/// The least percentage that the tester must report, and the field that has it. `None`: the policy
+/// asks for none, or the run found no tool to measure it when it began, and reported that.
+pub fn least_percent<'a>(state: &State, rules: &Rules<'a>) -> Option<(u32, &'a str)> {
+    let proof = rules.pack.policy.proof.as_ref()?;
+    let machine = state.origin.machine.as_ref();
+    let is_measured = machine.is_none_or(|own| own.can_measure(&proof.percent_field));
+    let is_asked = proof.least_percent > 0 && is_measured;
+    is_asked.then_some((proof.least_percent, proof.percent_field.as_str()))
 }
 
-/// The tester's coverage in this run, where the policy asks for one.
-fn coverage_problem(state: &State, rules: &Rules<'_>) -> Option<String> {
-    let least = least_coverage(state, rules)?;
+/// The tester's percentage in this run, where the policy asks for one.
+fn percent_problem(state: &State, rules: &Rules<'_>) -> Option<String> {
+    let (least, field) = least_percent(state, rules)?;
     let tester = &rules.pack.policy.subloop.as_ref()?.tester;
     match state.reports.newest.get(tester).filter(|(seq, _)| *seq > 0) {
-        Some((_, newest)) => too_low(newest.coverage, least),
-        None => Some(format!("`{tester}` has not reported coverage; the minimum is {least}%")),
+        Some((_, newest)) => too_low(newest.percent, least, field),
+        None => Some(format!("`{tester}` has not reported {field}; the minimum is {least}%")),
     }
 }
 
-fn too_low(coverage: Option<u32>, least: u32) -> Option<String> {
-    match coverage {
+fn too_low(percent: Option<u32>, least: u32, field: &str) -> Option<String> {
+    match percent {
         Some(percent) if percent >= least => None,
-        Some(percent) => Some(format!("coverage is {percent}%, below the minimum of {least}%")),
-        None => Some(format!("the coverage line is missing; the minimum is {least}%")),
+        Some(percent) => Some(format!("{field} is {percent}%, below the minimum of {least}%")),
+        None => Some(format!("the {field} line is missing; the minimum is {least}%")),
     }
 }
 
@@ -291,7 +293,7 @@ fn finality(state: &State, rules: &Rules<'_>) -> Finality {
     }
 }
 
-/// An agent's report. A tester's pass below the minimum of coverage does not count, nor a pass of a
+/// An agent's report. A tester's pass below the least percentage does not count, nor a pass of a
 /// stage that may not write if files changed meanwhile.
 pub fn judge_report(
     state: &State,
@@ -312,8 +314,9 @@ pub fn judge_report(
     let mut facts = facts_of(&report, source, policy, plan);
     let tester = policy.subloop.as_ref().map(|subloop| &subloop.tester);
     let passed = facts.outcome == Some(Outcome::Pass);
-    if let Some(least) = least_coverage(state, rules).filter(|_| passed && tester == Some(agent))
-        && let Some(why) = too_low(facts.coverage, least)
+    let asked = least_percent(state, rules).filter(|_| passed && tester == Some(agent));
+    if let Some((least, field)) = asked
+        && let Some(why) = too_low(facts.percent, least, field)
     {
         overturn(&mut facts, &why, &policy.report_rules);
     }
@@ -350,7 +353,7 @@ pub fn facts_of(report: &Report, source: &str, policy: &Policy, plan: &str) -> R
         blockers: tagged.take(20).collect(),
         classes: report.blockers.iter().map(|blocker| blocker.class.clone()).take(20).collect(),
         tasks: tasks.collect(),
-        coverage: coverage(report, source, policy),
+        percent: percent(report, source, policy),
         overturned: None,
     }
 }
@@ -363,9 +366,10 @@ pub(super) fn overturn(facts: &mut ReportFacts, why: &str, rules: &ReportRules) 
     facts.classes = vec![rules.classify(why).unwrap_or(UNKNOWN_CLASS).to_owned()];
 }
 
-/// `coverage: 84%`, by the policy's labels.
-fn coverage(report: &Report, source: &str, policy: &Policy) -> Option<u32> {
-    let labels = policy.context.summary_fields.get(&report.agent)?.get("coverage")?;
+/// The percentage of a report, by the policy's labels.
+fn percent(report: &Report, source: &str, policy: &Policy) -> Option<u32> {
+    let field = &policy.proof.as_ref()?.percent_field;
+    let labels = policy.context.summary_fields.get(&report.agent)?.get(field)?;
     let mut fence = text::Fence::default();
     let value = text::lines(source).filter(|line| !fence.covers(*line)).find_map(|line| {
         labels.iter().find_map(|label| text::key_line(line.text, label)).map(|key| key.value)

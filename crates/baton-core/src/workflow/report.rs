@@ -63,11 +63,11 @@ impl State {
     pub(super) fn report_counts(&mut self, job: &Job, to: &mut Transition<'_>) -> Phase {
         let facts = self.reports.newest.get(&job.agent).map(|(_, facts)| facts.clone());
         let outcome = facts.as_ref().and_then(|facts| facts.outcome);
-        let must_next = self.design.must_next.as_ref();
+        let must_next = self.acceptance.must_next.as_ref();
         let is_due = must_next.is_some_and(|(agent, _)| *agent == job.agent);
         if is_due && matches!(outcome, Some(Outcome::Pass) | None) {
-            self.design.must_next = None;
-            self.design.returned = None;
+            self.acceptance.must_next = None;
+            self.acceptance.returned = None;
         }
         let subloop = to.rules.subloop();
         if subloop.is_some_and(|subloop| subloop.tester == job.agent)

@@ -24,7 +24,7 @@ impl State {
             self.origin.setup.clone_from(setup);
         }
         // It is not known what happened to the files in between.
-        self.design.approvals.is_seen = false;
+        self.acceptance.approvals.is_seen = false;
         let is_changed = adopted_rules.is_some() || self.reports.passes.void != void;
         let phase = if is_changed { self.checked_again(phase, to) } else { phase };
         let phase = with_all_tries(phase);
@@ -51,7 +51,7 @@ impl State {
 
     /// Why the run cannot continue under these rules. `None`: it can.
     pub fn unfit_for(&self, rules: &Rules<'_>) -> Option<String> {
-        let next = self.design.must_next.as_ref().map(|(agent, _)| agent);
+        let next = self.acceptance.must_next.as_ref().map(|(agent, _)| agent);
         let next = next.filter(|agent| !is_known(agent, rules));
         let next = next.map(|agent| format!("{agent} must be next and is no longer an agent"));
         unfit(&self.phase, rules).or(next)

@@ -50,7 +50,7 @@ impl State {
         totals.tokens = totals.tokens.saturating_add(tokens);
         totals.lost += 1;
         self.attempt = Attempt(attempt.0.saturating_add(1));
-        self.design.approvals.is_seen = false;
+        self.acceptance.approvals.is_seen = false;
         Some(*from)
     }
 
@@ -67,7 +67,7 @@ impl State {
         }
         let is_main = matches!(*from, Phase::Decide { .. });
         self.count_stage(&from, ended, &to.rules);
-        self.design.approvals.is_seen = false;
+        self.acceptance.approvals.is_seen = false;
         let writes = to.rules.writes(&stage.name);
         if writes {
             self.reports.wrote.insert(stage.name.clone(), to.seq);

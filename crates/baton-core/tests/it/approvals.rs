@@ -128,7 +128,7 @@ fn wishes_of_the_person_go_back_to_the_designer_word_for_word() {
     // Nobody else may be next.
     run.decides("EXECUTE", "");
     let refused = run.seen.iter().any(|event| {
-        matches!(event, Event::DecisionRefused { problem } if problem.contains("wants the design changed"))
+        matches!(event, Event::DecisionRefused { problem } if problem.contains("the user wants changes"))
     });
     assert!(refused, "{:?}", run.seen.last());
     run.decides("INIT", "");
@@ -137,10 +137,10 @@ fn wishes_of_the_person_go_back_to_the_designer_word_for_word() {
     let order = baton_core::workflow::work_order(&run.state, &rules, &agent, PLAN);
     assert!(order.contains("wants this changed:\nsay when the balance is deducted"), "{order}");
     run.reports("PASS", "none");
-    assert_eq!(run.state.design.must_next, None);
+    assert_eq!(run.state.acceptance.must_next, None);
     let order = baton_core::workflow::work_order(&run.state, &rules, &agent, PLAN);
     assert!(!order.contains("wants this changed"), "answered wishes are not repeated");
-    assert_eq!(run.state.design.approvals.answers.len(), 1, "the history of changes is kept");
+    assert_eq!(run.state.acceptance.approvals.answers.len(), 1, "the history of changes is kept");
 }
 
 #[test]
@@ -156,7 +156,10 @@ fn without_the_design_files_nobody_is_asked_and_the_designer_is_next() {
     run.settle();
     assert_eq!(run.due(), "MAIN");
     assert!(run.history().contains("BusinessRules.md: this does not exist"));
-    assert_eq!(run.state.design.must_next.as_ref().map(|(agent, _)| agent.as_str()), Some("INIT"));
+    assert_eq!(
+        run.state.acceptance.must_next.as_ref().map(|(agent, _)| agent.as_str()),
+        Some("INIT")
+    );
 }
 
 /// A run in which the executing agent reported a pass, and samples are due.
@@ -184,7 +187,7 @@ fn a_pass_that_the_samples_do_not_confirm_is_a_failure() {
     let history = run.history();
     assert!(history.contains("evaluation: 20 of 27 samples passed (74%)"), "{history}");
     assert!(history.contains("EXECUTE FAIL (overturned: evaluation 1"), "{history}");
-    assert_eq!(run.state.design.must_next, None, "repairing may still help");
+    assert_eq!(run.state.acceptance.must_next, None, "repairing may still help");
     run.decides("FINISH", "");
     run.settle();
     assert_ne!(run.due(), "ended");
@@ -207,9 +210,9 @@ fn too_many_critical_problems_bring_the_work_back_to_the_designer() {
     assert!(matches!(run.seen.last(), Some(Event::DecisionRefused { .. })));
     run.decides("INIT", "");
     assert_eq!(run.due(), "INIT");
-    assert!(run.state.design.returned.is_some(), "its package is still to be handed over");
+    assert!(run.state.acceptance.returned.is_some(), "its package is still to be handed over");
     run.reports("PASS", "none");
-    assert!(run.state.design.returned.is_none() && run.state.design.must_next.is_none());
+    assert!(run.state.acceptance.returned.is_none() && run.state.acceptance.must_next.is_none());
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn what_was_evaluated_is_what_was_approved() {
     let mut run = until_evaluation(&pack, &config);
     run.take(seen("changed by the agent"));
     run.settle();
-    assert!(run.history().contains("the design is not the one that the person approved"));
+    assert!(run.history().contains("the files are not the ones that the user approved"));
     assert!(!run.seen.iter().any(|event| matches!(event, Event::EvaluationStarted { .. })));
     assert_eq!(run.due(), "MAIN");
 }
@@ -272,7 +275,11 @@ fn what_an_interrupted_evaluation_took_counts_against_every_budget() {
     let before = left(&run);
     run.take(paused(30, 4_000, 300));
     assert_eq!(left(&run), (before.0 - 30, before.1 - 4_000, before.2 - 300));
-    assert_eq!(run.state.design.evaluation_counted, (4_000, 300), "so that nobody counts it twice");
+    assert_eq!(
+        run.state.acceptance.evaluation_counted,
+        (4_000, 300),
+        "so that nobody counts it twice"
+    );
     assert_eq!(run.next(), Do::Evaluate { number: 1 }, "it goes on");
     run.take(paused(1, before.1 - 4_000, 0));
     assert!(matches!(run.next(), Do::Journal(Event::Stopped { .. })), "and not beyond the budget");

@@ -230,7 +230,7 @@ fn a_policy_of_the_older_shape_takes_the_rest_from_the_pack() {
     let below = baton_core::pack::policy_document(&common::pack_files("tdd"), "zh", "").unwrap();
     let whole = below.overlaid(Document::json(own).unwrap(), baton_core::policy::merges);
     let policy = Policy::read(&whole).unwrap();
-    assert_eq!(policy.tdd_rules.unwrap().min_coverage, 70);
+    assert_eq!(policy.proof.unwrap().least_percent, 70);
     assert_eq!(policy.plan.final_status, "VERIFIED");
 }
 

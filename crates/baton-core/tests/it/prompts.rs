@@ -101,7 +101,7 @@ fn limits() -> StageLimits {
         command_seconds: Some((120, 1_800)),
         writes: true,
         network: false,
-        asks_coverage: true,
+        asks_percent: true,
     }
 }
 

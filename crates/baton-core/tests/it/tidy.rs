@@ -82,13 +82,50 @@ fn no_agent_verdict_or_status_word_stands_in_the_code() {
         assert!(words.remove(word), "{word}");
     }
     assert!(words.len() > 25, "{words:?}");
+    let mut wrong = words_in_code(&words, &[]);
+    // Words of what packs are about. Files of the scenarios' own modules name them, those that read
+    // older policies, those that know the tools of software projects, and the list of packs.
+    let about = [
+        "tdd",
+        "Tdd",
+        "TddRules",
+        "test_required",
+        "coverage",
+        "init",
+        "execute",
+        "InitToExecute",
+        "ExecuteToInit",
+        "init_to_execute",
+        "execute_to_init",
+        "chapter",
+        "novel",
+        "design",
+    ];
+    let elsewhere = [
+        "scenario", "handoff", "evaluate", "older", "earlier", "machine", "outputs", "output",
+        "builtin",
+    ];
+    wrong.extend(words_in_code(&about.map(str::to_owned).into(), &elsewhere));
+    assert!(wrong.is_empty(), "domain words belong into packs: {wrong:#?}");
+}
+
+/// Where these words stand in core and runtime. With exceptions, modules with these names are left out,
+/// and so are comments, tests and the names that files give to keys.
+fn words_in_code(words: &BTreeSet<String>, except: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut all = core_sources();
     all.extend(sources(&workspace().join("crates/baton-runtime/src")));
     for (path, text) in all {
+        let mut parts = path.iter().map(|part| part.to_string_lossy().replace(".rs", ""));
+        if parts.any(|part| except.contains(&part.as_str())) {
+            continue;
+        }
         // The end of a provider's stream is written so on the wire.
         let text = text.replace("[DONE]", "");
-        for (number, line) in text.lines().enumerate() {
+        let is_strict = except.is_empty();
+        let code = text.split("#[cfg(test)]").next().filter(|_| !is_strict).unwrap_or(&text);
+        for (number, line) in code.lines().enumerate() {
+            let line = if is_strict { line } else { without_keys(line) };
             for found in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
                 if words.contains(found) {
                     wrong.push(format!("{}:{}: {found}", path.display(), number + 1));
@@ -96,7 +133,14 @@ fn no_agent_verdict_or_status_word_stands_in_the_code() {
             }
         }
     }
-    assert!(wrong.is_empty(), "domain words belong into packs: {wrong:#?}");
+    wrong
+}
+
+/// A line without its comment; nothing of one that names the key of a file.
+fn without_keys(line: &str) -> &str {
+    let is_key = line.contains("serde(rename") || line.contains("tdd_rules.min_coverage");
+    let code = line.split("//").next().unwrap_or_default();
+    if is_key { "" } else { code }
 }
 
 #[test]

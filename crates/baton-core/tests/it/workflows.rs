@@ -887,7 +887,7 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         blockers: vec![format!("b{}", random.one_of(4))],
         classes: vec![["impl", "test", "env", "unknown"][random.one_of(4)].to_owned()],
         tasks: Vec::new(),
-        coverage: None,
+        percent: None,
         overturned: None,
     };
     let next = ["TEST", "DEV", "FINISH", "FINISH", "NOBODY"][random.one_of(5)];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use baton_core::event::ProjectCheck;
 use baton_core::id::AgentName;
-use baton_core::scenario::OUTPUTS;
+use baton_core::scenario::{self, OUTPUTS};
 
 use super::outputs::{is_data, is_log, is_made_by_tools};
 use super::{Drive, Error};
@@ -200,10 +200,9 @@ impl Drive<'_> {
     fn is_generated(&self, name: &str, from: &Manifest) -> bool {
         // Only a mark that was there when the pass was given: anyone could make one later.
         let is_there = |mark: &str| from.files.contains_key(mark);
-        let is_evaluation =
-            self.state.origin.scenario.as_ref().is_some_and(|scenario| {
-                name.starts_with(&format!("scenarios/{scenario}/{OUTPUTS}/"))
-            });
+        let is_evaluation = self.state.origin.scenario.as_ref().is_some_and(|scenario| {
+            name.starts_with(&format!("{}/{OUTPUTS}/", scenario::folder(scenario)))
+        });
         is_evaluation || is_made_by_tools(name, is_there)
     }
 

@@ -42,22 +42,18 @@ impl Drive<'_> {
         let board = self.around.board;
         let is_main = matches!(who, For::Main);
         let project_files = if is_main { self.snapshots.names() } else { Ok(Vec::new()) };
+        let proof = board.pack.policy.proof.as_ref();
         let limits = StageLimits {
             stage_seconds: self.state.limit_of(stage, &self.rules()),
             command_seconds: Some(crate::tool::COMMAND_SECONDS),
             writes: self.writes(&stage.name),
             network: board.config.agent.network,
-            asks_coverage: board
-                .pack
-                .policy
-                .tdd_rules
-                .as_ref()
-                .is_some_and(|own| own.min_coverage > 0),
+            asks_percent: proof.is_some_and(|proof| proof.least_percent > 0),
         };
         let machine = self.state.origin.machine.as_deref();
         let gates = &board.pack.policy.gates;
         let facts = machine.map(|machine| match who {
-            For::Main | For::FinishCheck => machine.facts_for_main(gates, limits.asks_coverage),
+            For::Main | For::FinishCheck => machine.facts_for_main(gates, limits.asks_percent),
             For::Agent(_) | For::Subloop(_) => machine.facts(gates, &limits),
         });
         let mut facts = facts.unwrap_or_default();

@@ -6,16 +6,16 @@ use std::path::Path;
 use baton_core::event::{Evaluation, EvaluationSetup, Event, FilesSeen, SeenFile, Spent, Stop};
 use baton_core::handoff::package::Extra;
 use baton_core::id::{AgentName, Tokens};
-use baton_core::policy::Approval;
+use baton_core::policy::{Approval, SCENARIO};
 use baton_core::prompt::Injected;
-use baton_core::workflow::{CHANGED, DesignAnswer};
+use baton_core::workflow::{ApprovalAnswer, CHANGED};
 use serde_json::json;
 
 use super::{Control, Drive, Error, Notice};
 use crate::beneath::Root;
 use crate::{handoff, load, store};
 
-/// A design is a text that people read.
+/// What a user approves is a text that people read.
 const MOST_BYTES: u64 = 4 << 20;
 /// What an agent is given of the files of a package; it may read more by itself.
 const READING: Tokens = Tokens(40_000);
@@ -131,7 +131,7 @@ impl Drive<'_> {
             seconds,
             tokens: self.state.tokens_left(),
             cost: self.state.cost_left(),
-            counted: self.state.design.evaluation_counted,
+            counted: self.state.acceptance.evaluation_counted,
             control: &control,
         };
         let watch = &mut self.around.watch;
@@ -148,7 +148,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Whether the design is what was approved also behind the evaluation.
+    /// True if the files are what was approved also after the evaluation.
     fn is_still_approved(&self) -> Result<bool, Error> {
         let policy = &self.around.board.pack.policy;
         let of = policy.evaluation.as_ref().map(|own| &own.of);
@@ -181,19 +181,23 @@ impl Drive<'_> {
         let evaluation = policy.evaluation.clone().filter(|own| own.back_to == *agent);
         let mut handed = Vec::new();
         if let Some(approval) = approval {
-            handed.push(self.design_package(&approval)?);
+            handed.push(self.approved_package(&approval)?);
         }
-        if evaluation.is_some() && self.state.design.returned.is_some() {
-            handed.extend(self.returned_package()?);
+        if let Some(name) = evaluation.and_then(|own| own.package) {
+            handed.extend(self.returned_package(&name)?);
         }
         Ok(handed.into_iter().flatten().collect())
     }
 
-    /// The approved design, for who executes it.
-    fn design_package(&mut self, approval: &Approval) -> Result<Option<Injected>, Error> {
-        let Some((_, time)) = self.state.design.approvals.approved.clone() else { return Ok(None) };
+    /// The approved files, for the agent that works by them.
+    fn approved_package(&mut self, approval: &Approval) -> Result<Option<Injected>, Error> {
+        let approved = self.state.acceptance.approvals.approved.clone();
+        let Some(((_, time), path)) = approved.zip(approval.package.as_ref()) else {
+            return Ok(None);
+        };
         let scenario = self.scenario();
-        let answers = self.state.design.approvals.answers.iter().map(design_iteration).collect();
+        let path = path.replace(SCENARIO, &scenario);
+        let answers = self.state.acceptance.approvals.answers.iter().map(answered).collect();
         let made = handoff::make_design(
             &self.around.project,
             &self.state.origin.task,
@@ -201,23 +205,24 @@ impl Drive<'_> {
             answers,
             time,
         );
-        let path = format!("scenarios/{scenario}/init_to_execute.json");
         match self.write_package(made, &path)? {
             Some(text) => Ok(Some(Injected { path, text })),
             None => Ok(None),
         }
     }
 
-    /// What the last evaluation found, for who designed it: the package, and the reading of its files.
-    fn returned_package(&mut self) -> Result<Vec<Option<Injected>>, Error> {
-        let (Some(last), Some(returned)) =
-            (self.state.design.evaluations.last().cloned(), self.state.design.returned.clone())
-        else {
+    /// What the last evaluation found, for the agent that gets the work back: the package, and the
+    /// reading of its files.
+    fn returned_package(&mut self, name: &str) -> Result<Vec<Option<Injected>>, Error> {
+        let (Some(last), Some(returned)) = (
+            self.state.acceptance.evaluations.last().cloned(),
+            self.state.acceptance.returned.clone(),
+        ) else {
             return Ok(Vec::new());
         };
         let folder = self.around.project.join(&last.folder);
         let made = handoff::make(&folder, &self.around.project, Some(&returned.why), returned.time);
-        let path = format!("{}/execute_to_init.json", last.folder);
+        let path = format!("{}/{name}", last.folder);
         let Some(text) = self.write_package(made, &path)? else { return Ok(Vec::new()) };
         let package = Injected { path: path.clone(), text };
         let limit = self.around.board.config.context.prompt_limit.agent;
@@ -259,7 +264,7 @@ fn nobody() -> Refused {
     Refused::Unusable(why.to_owned())
 }
 
-fn design_iteration(answer: &DesignAnswer) -> Extra {
+fn answered(answer: &ApprovalAnswer) -> Extra {
     [
         ("iteration", json!(answer.iteration)),
         ("time", json!(answer.time.to_string())),

@@ -6,6 +6,7 @@ use baton_core::event::{
     AdoptedRules, Event, HistoryText, Limits, ProjectCheck, RunStarted, VERSION,
 };
 use baton_core::id::{Iteration, RunId};
+use baton_core::scenario;
 use baton_core::workflow::{self, Effect, Phase, Rules, State};
 
 use super::{Around, Drive, Error, Notice, files, mark_of, now, outputs, rules};
@@ -323,7 +324,7 @@ impl<'a> Drive<'a> {
 
 /// The task as the history shows it.
 pub(super) fn goal(task: &str, scenario: Option<&str>) -> String {
-    let folder = scenario.map(|name| format!("\n\nscenario: {name} (scenarios/{name}/)"));
+    let folder = scenario.map(|name| format!("\n\nscenario: {name} ({}/)", scenario::folder(name)));
     format!("{task}{}", folder.unwrap_or_default())
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use baton_core::event::{Evaluation, EvaluationSetup, FoundProblem, Spent};
 use baton_core::handoff::make::Severity;
 use baton_core::id::Tokens;
+use baton_core::scenario::folder;
 use baton_core::scenario::result::TARGET_MODEL;
 use baton_core::text;
 
@@ -34,10 +35,6 @@ pub struct ForRuns {
     pub jobs: usize,
     pub confined: bool,
     pub environment: Environment,
-}
-
-fn folder(scenario: &str) -> String {
-    format!("scenarios/{scenario}")
 }
 
 impl Evaluator for ForRuns {
