@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod approvals;
+mod cases;
 mod common;
 mod comparisons;
+mod corpus;
 mod decision_cases;
 mod documents;
 mod facts;
