@@ -5,10 +5,10 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark starts its server and reads files")]
 
-#[path = "../tests/models/fixtures.rs"]
+#[path = "../tests/it/models/fixtures.rs"]
 #[expect(dead_code, reason = "the benchmark needs one case of each wire")]
 mod fixtures;
-#[path = "../tests/models/server.rs"]
+#[path = "../tests/it/models/server.rs"]
 #[expect(dead_code, reason = "the benchmark looks at no request")]
 mod server;
 

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 #![expect(clippy::print_stdout, reason = "the table is the result")]
 
-#[path = "../tests/context/boards.rs"]
+#[path = "../tests/it/context/boards.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
 mod boards;
 

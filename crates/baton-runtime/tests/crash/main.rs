@@ -16,7 +16,7 @@ mod reference;
 mod scenario;
 // One scripted model for the tests of both crates.
 #[expect(dead_code, reason = "each program of tests uses a part of it")]
-#[path = "../../../baton-cli/tests/scripted/mod.rs"]
+#[path = "../../../baton-cli/tests/it/scripted.rs"]
 mod scripted;
 mod stored;
 mod sweep;

@@ -1,0 +1,30 @@
+//! The binary as people and models meet it: real processes, real files, real HTTP on loopback. One
+//! file a subject.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
+#![expect(clippy::print_stdout, reason = "counts are worth seeing")]
+
+mod adopt;
+mod agent;
+mod approvals;
+mod boards;
+mod cli;
+mod compaction;
+mod continuing;
+mod gates;
+mod handoff;
+mod hostile;
+mod knowing;
+mod lab;
+mod lying;
+mod providers;
+mod remember;
+mod replay;
+mod runs;
+mod scenario;
+mod scenario_demo;
+mod scenario_runs;
+mod scripted;
+mod stored;
+mod talk;
+mod team;
