@@ -8,9 +8,6 @@
 #[path = "../tests/it/models/fixtures.rs"]
 #[expect(dead_code, reason = "the benchmark needs one case of each wire")]
 mod fixtures;
-#[path = "../tests/it/models/server.rs"]
-#[expect(dead_code, reason = "the benchmark looks at no request")]
-mod server;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -19,6 +16,7 @@ use std::time::Instant;
 use baton_core::id::Tokens;
 use baton_core::message::{Message, Request, Wire};
 use baton_runtime::model::{Client, Endpoint, Limits, Mode, Secret, Tags};
+use baton_testkit::{Server, Step, reply};
 
 const CALLS: usize = 1_000;
 
@@ -85,22 +83,20 @@ async fn thousand(wire: Wire, url: &str) {
 }
 
 /// The server says where it is, one line a wire, and serves until its input closes.
-async fn serve() {
-    let mut servers = Vec::new();
+fn serve() {
     for wire in Wire::ALL {
         let body = fixtures::stream(wire, fixtures::Case::Text);
-        let reply = server::reply(200, "content-type: text/event-stream\r\n", body.as_bytes());
-        let server = server::Server::start(vec![vec![server::Step::Send(reply)]]).await;
+        let whole = reply(200, "content-type: text/event-stream\r\n", body.as_bytes());
+        let server = Server::start(vec![vec![Step::Send(whole)]]);
         println!("{} {}", wire.name(), server.url);
-        servers.push(server);
     }
-    let _ = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await;
+    let _ = std::io::stdin().read_line(&mut String::new());
 }
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     if std::env::args().any(|arg| arg == "--serve") {
-        return runtime.block_on(serve());
+        return serve();
     }
     let this = std::env::current_exe().unwrap();
     let mut server = Command::new(this)

@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::team::{Place, decision, report};
+use baton_testkit::{Place, decision, report};
 use serde_json::{Value, json};
 
 const PLAN: &str =
@@ -17,7 +17,7 @@ const ADOPT: [&str; 4] = ["resume", "--adopt", "--executor", "script"];
 
 /// A run that tests, reviews and finishes.
 fn tdd() -> Place {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     let tested = format!("{}coverage: 90%\n", report(1, "PASS", "none"));
     place.play("1-MAIN", &decision("TEST", PLAN));
     place.play("1-TEST", &tested);
@@ -79,7 +79,7 @@ fn commands_that_read_work_under_changed_rules_and_mention_the_change() {
     }
     let said = place.expect(&["status"], 0);
     assert!(said.contains("iteration") && said.contains("2 (1 of"), "{said}");
-    let json: Value = serde_json::from_slice(&place.run(&["status", "--json"]).stdout).unwrap();
+    let json = place.run(&["status", "--json"]).json();
     assert_eq!(json["rules_changed"].as_array().unwrap().len(), 2, "{json}");
 }
 

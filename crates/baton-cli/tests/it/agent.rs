@@ -6,14 +6,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::scripted::{Model, call, calls, text};
-use crate::talk::{Chat, Place};
+use baton_testkit::{Chat, Model, Place, call, calls, text};
 use serde_json::{Value, json};
 
 /// A request with everything that differs from run to run masked.
 fn masked(request: &Value, place: &Place) -> String {
     let mut text = serde_json::to_string_pretty(request).unwrap();
-    text = text.replace(place.folder.path().to_str().unwrap(), "FOLDER");
+    text = text.replace(place.root().to_str().unwrap(), "FOLDER");
     let mut out = String::new();
     let mut rest = text.as_str();
     // Times of files.
@@ -80,7 +79,7 @@ fn forty_steps() -> Vec<Value> {
 
 #[test]
 fn forty_steps_with_every_tool_and_what_the_model_sees_of_them() {
-    let place = Place::new(forty_steps());
+    let place = crate::talk(forty_steps());
     place.write("project/CODE_LAW.md", "Use tabs.\n");
     let long: String =
         (0..800).map(|n| format!("pub fn number_{n}() -> u32 {{ {n} }}\n")).collect();
@@ -92,7 +91,7 @@ fn forty_steps_with_every_tool_and_what_the_model_sees_of_them() {
     assert!(place.read("project/src/long.rs").contains("number_nine()"));
     place.expect(&["exec", "--continue", "-p", "And now?"], 0);
 
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     assert_eq!(requests.len(), 42);
     for (number, request) in requests.iter().enumerate() {
         assert_eq!(request["tools"], requests[0]["tools"], "L1 of request {number}");
@@ -131,9 +130,9 @@ fn owned((a, b): (&str, &str)) -> (String, String) {
 
 #[test]
 fn layer_one_and_the_first_request_are_small() {
-    let place = Place::new(vec![text("Nothing to do.")]);
+    let place = crate::talk(vec![text("Nothing to do.")]);
     place.expect(&["exec", "-p", "Look."], 0);
-    let request = &place.model.requests()[0];
+    let request = &place.model().requests()[0];
     let count = |text: &str| baton_core::tokens::count(text).0;
     let (tools, words) = (request["tools"].to_string(), system(request));
     let layer = count(&tools) + count(&words);
@@ -148,11 +147,11 @@ fn what_cannot_be_understood_is_told_to_the_model_and_never_run() {
     let broken = json!({ "role": "assistant", "content": null, "tool_calls": [{ "index": 0, "id": "x1", "type": "function", "function": { "name": "Bash", "arguments": "{\"command\": \"touch canary" } }] });
     let unknown = call("Bish", json!({ "command": "touch canary" }));
     let wrong = call("Bash", json!({ "cmd": "touch canary", "command": 7 }));
-    let place = Place::new(vec![broken, unknown, wrong, text("never asked")]);
+    let place = crate::talk(vec![broken, unknown, wrong, text("never asked")]);
     let said = place.expect(&["exec", "-p", "Go."], 3);
     assert!(said.contains("3 actions in a row that could not be understood"), "{said}");
     assert!(!place.path("project/canary").exists());
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     assert_eq!(requests.len(), 3);
     let told = requests[1]["messages"].to_string();
     assert!(told.contains("was not run"), "{told}");
@@ -161,26 +160,26 @@ fn what_cannot_be_understood_is_told_to_the_model_and_never_run() {
     let wrong = || call("Read", json!({}));
     let right = || call("LS", json!({}));
     let place =
-        Place::new(vec![wrong(), wrong(), right(), wrong(), wrong(), right(), text("done")]);
+        crate::talk(vec![wrong(), wrong(), right(), wrong(), wrong(), right(), text("done")]);
     place.expect(&["exec", "-p", "Go."], 0);
 }
 
 #[test]
 fn limits_stop_the_turn_with_exit_4_and_it_goes_on_when_asked() {
     let step = || call("Bash", json!({ "command": "echo again" }));
-    let place = Place::new(vec![step(), step(), step(), text("done")]);
+    let place = crate::talk(vec![step(), step(), step(), text("done")]);
     let said = place.expect(&["exec", "-p", "Go.", "--steps", "3"], 4);
     assert!(said.contains("all 3 steps of the turn are used up"), "{said}");
     assert!(place.expect(&["exec", "-p", "Go on.", "--continue"], 0).contains("done"));
-    let place = Place::new(vec![step(), step(), text("done")]);
+    let place = crate::talk(vec![step(), step(), text("done")]);
     let said = place.expect(&["exec", "-p", "Go.", "--budget-tokens", "100"], 4);
     assert!(said.contains("the budget of 100 tokens would be exceeded"), "{said}");
-    assert_eq!(place.model.requests().len(), 0, "what would exceed it does not start");
+    assert_eq!(place.model().requests().len(), 0, "what would exceed it does not start");
 }
 
 #[test]
 fn edits_refuse_what_somebody_else_changed_and_many_are_all_or_nothing() {
-    let place = Place::new(vec![
+    let place = crate::talk(vec![
         call("Write", json!({ "path": "src/lib.rs", "content": "gone" })),
         call("Read", json!({ "path": "src/lib.rs" })),
         call("Bash", json!({ "command": "sleep 0.02; echo '// changed' >> src/lib.rs" })),
@@ -234,7 +233,7 @@ fn edits_refuse_what_somebody_else_changed_and_many_are_all_or_nothing() {
 fn killed_in_the_middle_of_a_command_it_goes_on_and_the_command_is_unknown() {
     // No other process on this machine sleeps as long.
     let sleep = format!("sleep 3141.{:08}", std::process::id());
-    let place = Place::new(vec![
+    let place = crate::talk(vec![
         call("Bash", json!({ "command": format!("echo once >> counter; touch reached; {sleep}") })),
         text("It is unknown."),
     ]);
@@ -266,7 +265,7 @@ fn until(what: &str, done: &dyn Fn() -> bool) {
 fn what_waits_for_the_next_command_ends_with_the_agent() {
     let launchers = |pid: u32| running(&format!("baton-sandbox {pid} ")).len();
     let act = || call("Bash", json!({ "command": "echo x >> counter; ls .git" }));
-    let place = Place::new(vec![act(), act(), act(), text("Done.")]);
+    let place = crate::talk(vec![act(), act(), act(), text("Done.")]);
     let before: Vec<PathBuf> = files(&place.path("project/.git"));
     let mut child = place.command(&["exec", "-p", "Go."]).stderr(Stdio::null()).spawn().unwrap();
     assert!(child.wait().unwrap().success());
@@ -275,10 +274,13 @@ fn what_waits_for_the_next_command_ends_with_the_agent() {
     assert_eq!(files(&place.path("project/.git")), before);
     // Killed while it waits for the model.
     let slow = |index: usize| std::thread::sleep(Duration::from_secs(600 * u64::from(index > 0)));
-    let place = Place::of(Model::answering(move |index, _| {
-        slow(index);
-        call("Bash", json!({ "command": "echo x >> counter" }))
-    }));
+    let place = Place::of_agent(
+        crate::BATON,
+        Model::answering(move |index, _| {
+            slow(index);
+            call("Bash", json!({ "command": "echo x >> counter" }))
+        }),
+    );
     let mut child = place.command(&["exec", "-p", "Go."]).stderr(Stdio::null()).spawn().unwrap();
     let counter = place.path("project/counter");
     until("nothing waits", &|| counter.exists() && launchers(child.id()) == 3);
@@ -297,7 +299,7 @@ fn files(folder: &std::path::Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_torn_transcript_is_cut_and_said_and_a_damaged_one_is_refused() {
-    let place = Place::new(vec![text("one"), text("two")]);
+    let place = crate::talk(vec![text("one"), text("two")]);
     place.expect(&["exec", "-p", "Go."], 0);
     let whole = fs::read(place.transcript()).unwrap();
     fs::write(place.transcript(), [&whole[..], b"0000012d 5c2"].concat()).unwrap();
@@ -347,12 +349,12 @@ fn the_other_protocols_do_the_same_work() {
         [("json", json_answers, "all done"), ("react", react_answers, "all [done]")]
     {
         let answers: Vec<Value> = answers;
-        let place = Place::new(answers);
+        let place = crate::talk(answers);
         let said = place.expect(&["exec", "-p", "Go.", "--protocol", protocol], 0);
         assert!(said.starts_with(last), "{said}");
         assert!(place.read("project/src/lib.rs").contains("b + a"), "{protocol}");
         assert_eq!(place.envelopes()[2]["data"]["stdout"], "1", "{protocol}");
-        let requests = place.model.requests();
+        let requests = place.model().requests();
         assert!(requests[0].get("tools").is_none(), "{protocol}");
         assert_eq!(requests[0].get("response_format").is_some(), protocol == "json");
         let messages = requests[1]["messages"].to_string();
@@ -364,14 +366,14 @@ fn the_other_protocols_do_the_same_work() {
 fn an_act_outside_needs_a_persons_yes() {
     let outside = call("Bash", json!({ "command": "touch ../canary", "outside": true }));
     let inside = call("Bash", json!({ "command": "touch ../canary" }));
-    let place = Place::new(vec![outside, inside, text("done")]);
+    let place = crate::talk(vec![outside, inside, text("done")]);
     place.expect(&["exec", "-p", "Go."], 0);
     let envelopes = place.envelopes();
     assert_eq!(envelopes[0]["error"]["code"], "DENIED", "{envelopes:?}");
     assert!(envelopes[1]["data"]["stderr"].as_str().unwrap().contains("Read-only"));
     assert!(!place.path("canary").exists());
     let place =
-        Place::new(vec![call("Write", json!({ "path": "x", "content": "x" })), text("done")]);
+        crate::talk(vec![call("Write", json!({ "path": "x", "content": "x" })), text("done")]);
     place.expect(&["exec", "-p", "Go.", "--approve", "ask"], 0);
     assert_eq!(place.envelopes()[0]["error"]["code"], "DENIED");
     assert!(!place.path("project/x").exists());
@@ -379,7 +381,7 @@ fn an_act_outside_needs_a_persons_yes() {
 
 #[test]
 fn a_chat_asks_stops_and_goes_on() {
-    let place = Place::new(vec![
+    let place = crate::talk(vec![
         call("Bash", json!({ "command": "touch ../outside\t\u{202e}", "outside": true })),
         call("Bash", json!({ "command": "touch ../agreed", "outside": true })),
         text("Both were \u{1b}[31masked\u{1b}[0m. 好"),
@@ -418,17 +420,17 @@ fn a_chat_asks_stops_and_goes_on() {
     chat.expect("›");
     chat.write("\u{4}");
     assert!(chat.child.wait().unwrap().success());
-    let last = place.model.requests().pop().unwrap();
+    let last = place.model().requests().pop().unwrap();
     assert!(last["messages"].to_string().contains("STOPPED"), "the model is told");
 }
 
 #[test]
 fn what_is_wrong_is_said_before_anything_begins() {
-    let place = Place::new(vec![text("never")]);
+    let place = crate::talk(vec![text("never")]);
     assert!(place.expect(&["exec", "-p", " "], 2).contains("what is the task?"));
     assert!(place.expect(&["exec", "-p", "x", "--continue"], 2).contains("no conversation"));
     assert!(place.expect(&["chat"], 2).contains("chat needs a terminal"));
-    assert_eq!(place.model.requests().len(), 0);
+    assert_eq!(place.model().requests().len(), 0);
 }
 
 #[test]
@@ -438,7 +440,7 @@ fn a_wrong_answer_to_a_question_at_the_terminal_is_asked_for_again() {
         let question = json!({ "title": title, "text": "A or B", "options": [option("a"), option("b")], "recommended_option_id": "b" });
         text(&json!({ "next_agent": "USER", "reason": "which?", "dev_plan": null, "finish_review_override": null, "question": question }).to_string())
     };
-    let place = Place::new(vec![question("First?"), question("Second?")]);
+    let place = crate::talk(vec![question("First?"), question("Second?")]);
     let mut run = Chat::begin_with(&place, &["run", "Go."]);
     run.expect("[1] MAIN asks you: First?");
     run.expect("2. b: B (recommended)");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::team::{Place, decision, report};
+use baton_testkit::{Place, decision, report};
 
 const RULES: &str = "project/scenarios/leave/BusinessRules.md";
 const RUN: [&str; 6] =
@@ -11,7 +11,7 @@ const CONFIG: &str = "home/.config/baton/baton.toml";
 
 /// A design is written, then execution is decided.
 fn scenario() -> Place {
-    let place = Place::with("scenario");
+    let place = crate::team("scenario");
     let plan = r###"{"replace":"## Milestone M1: Leave\n\n### M1-T1: Design\n- status: TODO\n"}"###;
     place.play("1-MAIN", &decision("INIT", plan));
     place.play("1-INIT", &report(1, "PASS", "none"));
@@ -173,7 +173,7 @@ fn a_scenario_has_a_plain_name() {
     }
     let said = place.expect(&["run", "x", "--executor", "script"], 2);
     assert!(said.contains("which scenario"), "{said}");
-    let tdd = Place::with("tdd");
+    let tdd = crate::team("tdd");
     let said = tdd.expect(&["run", "x", "--scenario", "a", "--executor", "script"], 2);
     assert!(said.contains("knows no scenarios"), "{said}");
 }

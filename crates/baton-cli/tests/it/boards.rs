@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::team::Place;
+use baton_testkit::Place;
 use serde_json::{Value, json};
 
 const RUN: [&str; 4] = ["run", "make add safe", "--executor", "script"];
@@ -32,7 +32,7 @@ fn policy(apply_to: &[&str]) -> String {
 
 /// A board with these agents, and MAIN.
 fn older(agents: &[&str], apply_to: &[&str]) -> Place {
-    let place = Place::without_board();
+    let place = Place::of_team(crate::BATON);
     let write = |name: &str, text: &str| {
         let path = place.path(&format!("{ROOT}/{name}"));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -152,24 +152,23 @@ fn an_older_blackboard_is_read_as_it_is_and_its_unknown_keys_are_one_warning() {
         &format!("report check {report} --policy orchestrator/memory/verification_policy.json"),
     ] {
         let words: Vec<&str> = args.split(' ').collect();
-        let output = place.run(&words);
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{args}: {errors}");
+        let answer = place.run(&words);
+        let errors = answer.errors;
+        assert_eq!(answer.code, 0, "{args}: {errors}");
         for key in ["version", "test_requirements", "report_rules.own_key", "parsing_rules"] {
             assert_eq!(errors.matches(&format!("`{key}`")).count(), 1, "{args}: {errors}");
         }
         assert!(!errors.contains("adapted"), "{args}: {errors}");
     }
-    let output = place.run(&["status", "--json"]);
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json, json!({ "ok": true, "run": null }));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("`parsing_rules`"));
+    let answer = place.run(&["status", "--json"]);
+    assert_eq!(answer.json(), json!({ "ok": true, "run": null }));
+    assert!(answer.errors.contains("`parsing_rules`"));
     assert!(tree(&place.path("project")) == before, "reading changed something");
 }
 
 #[test]
 fn on_a_board_that_names_its_pack_every_unknown_key_is_an_error() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     let file = "project/.baton/memory/verification_policy.json";
     let mut policy: Value = serde_json::from_str(&place.read(file)).unwrap();
     policy["version"] = json!(1);

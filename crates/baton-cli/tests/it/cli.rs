@@ -5,93 +5,28 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tempfile::TempDir;
+use baton_testkit::{Answer, Place, answer, answer_to};
 
-struct Place {
-    folder: TempDir,
+fn empty() -> Place {
+    Place::new(crate::BATON)
 }
 
-struct Answer {
-    code: i32,
-    out: String,
-    errors: String,
+/// A folder with a blackboard.
+fn with_board(pack: &str, lang: &str) -> Place {
+    let place = empty();
+    place.expect(&["init", "--pack", pack, "--lang", lang], 0);
+    place
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { folder: TempDir::new().unwrap() }
-    }
-
-    /// A folder with a blackboard.
-    fn with_board(pack: &str, lang: &str) -> Place {
-        let place = Place::new();
-        let made = place.run(&["init", "--pack", pack, "--lang", lang]);
-        assert_eq!(made.code, 0, "{}", made.errors);
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        path
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if ["BATON_", "ANTHROPIC_", "OPENAI_"].iter().any(|prefix| text.starts_with(prefix)) {
-                command.env_remove(name);
-            }
-        }
-        command.env("HOME", self.folder.path().join("home")).env_remove("XDG_CONFIG_HOME");
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Answer {
-        answer(self.command(args), "")
-    }
-
-    fn run_with_input(&self, args: &[&str], input: &str) -> Answer {
-        answer(self.command(args), input)
-    }
-
-    /// What a person sees, with the folder's own name taken out.
-    fn shown(&self, args: &[&str]) -> String {
-        let answer = self.run(args);
-        let folder = fs::canonicalize(self.folder.path()).unwrap();
-        let text = format!("exit {}\n{}{}", answer.code, answer.out, answer.errors);
-        text.replace(folder.to_str().unwrap(), "<here>")
-            .replace(self.folder.path().to_str().unwrap(), "<here>")
-    }
+fn run_with_input(place: &Place, args: &[&str], input: &str) -> Answer {
+    answer_to(place.command(args), input.as_bytes())
 }
 
-fn answer(mut command: Command, input: &str) -> Answer {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    if !input.is_empty() {
-        command.stdin(Stdio::piped());
-    }
-    let mut child = command.spawn().unwrap();
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command that fails early does not read its input.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let output = child.wait_with_output().unwrap();
-    Answer {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        errors: String::from_utf8(output.stderr).unwrap(),
-    }
+/// Everything that a person sees, with the folder's own name taken out.
+fn shown(place: &Place, args: &[&str]) -> String {
+    let answer = place.run(args);
+    let text = format!("exit {}\n{}{}", answer.code, answer.out, answer.errors);
+    text.replace(place.root().to_str().unwrap(), "<here>")
 }
 
 /// Every file under a folder with its bytes and modification time.
@@ -117,7 +52,7 @@ fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
 fn init_makes_a_blackboard_that_every_check_accepts() {
     for pack in ["tdd", "novel", "analysis"] {
         for lang in ["en", "zh"] {
-            let place = Place::with_board(pack, lang);
+            let place = with_board(pack, lang);
             for args in [["pack", "check"], ["plan", "check"], ["history", "check"]] {
                 let answer = place.run(&args);
                 assert_eq!(answer.code, 0, "{pack} {lang} {args:?}: {}", answer.errors);
@@ -129,56 +64,56 @@ fn init_makes_a_blackboard_that_every_check_accepts() {
 
 #[test]
 fn init_says_what_it_made_and_never_overwrites() {
-    let place = Place::new();
-    insta::assert_snapshot!(place.shown(&["init", "--pack", "tdd", "--lang", "zh"]));
+    let place = empty();
+    insta::assert_snapshot!(shown(&place, &["init", "--pack", "tdd", "--lang", "zh"]));
     let before = tree(&place.path(".baton"));
-    insta::assert_snapshot!(place.shown(&["init", "--pack", "novel"]), @"
+    insta::assert_snapshot!(shown(&place, &["init", "--pack", "novel"]), @"
     exit 2
     error: <here>/.baton is already a blackboard (`baton pack use` switches its pack)
     ");
     assert_eq!(tree(&place.path(".baton")), before);
-    insta::assert_snapshot!(Place::new().shown(&["init", "--pack", "tdt"]), @"
+    insta::assert_snapshot!(shown(&empty(), &["init", "--pack", "tdt"]), @"
     exit 2
     error: there is no pack `tdt`; built in are tdd, analysis, novel, scenario; a folder with a `pack.toml` is a pack too
     ");
-    let other = Place::new();
-    insta::assert_snapshot!(other.shown(&["init", "--lang", "fr"]), @"
+    let other = empty();
+    insta::assert_snapshot!(shown(&other, &["init", "--lang", "fr"]), @"
     exit 2
     error: the pack `tdd` has no language `fr`
         expected one of `en`, `zh`
     error: 1 problem found; nothing was changed
     ");
     assert!(!other.path(".baton").exists(), "a refused init leaves nothing behind");
-    assert_eq!(fs::read_dir(other.folder.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(other.root()).unwrap().count(), 0);
 }
 
 #[test]
 fn init_keeps_the_blackboard_out_of_git_without_touching_the_project() {
-    let place = Place::new();
+    let place = empty();
     let git = |args: &[&str], folder: &Path| {
         let output = Command::new("git").args(args).current_dir(folder).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    git(&["init", "-q"], place.folder.path());
+    git(&["init", "-q"], place.root());
     assert_eq!(place.run(&["init"]).code, 0);
-    assert_eq!(git(&["status", "--short"], place.folder.path()), "");
+    assert_eq!(git(&["status", "--short"], place.root()), "");
     // A linked work tree has a `.git` file; its exclude file is the main repository's.
     git(
         &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"],
-        place.folder.path(),
+        place.root(),
     );
-    git(&["worktree", "add", "-q", "linked"], place.folder.path());
+    git(&["worktree", "add", "-q", "linked"], place.root());
     let linked = place.path("linked");
     let mut command = place.command(&["init", "--here"]);
     command.current_dir(&linked);
-    assert_eq!(answer(command, "").code, 0);
+    assert_eq!(answer(command).code, 0);
     assert_eq!(git(&["status", "--short"], &linked), "");
 }
 
 #[test]
 fn a_hostile_git_file_is_not_followed() {
-    let place = Place::new();
+    let place = empty();
     place.write(".git", "gitdir: /etc\n");
     assert_eq!(place.run(&["init"]).code, 0);
     assert!(!Path::new("/etc/info").exists());
@@ -186,14 +121,17 @@ fn a_hostile_git_file_is_not_followed() {
 
 #[test]
 fn report_check_shows_the_place_and_the_nearest_word() {
-    let place = Place::with_board("tdd", "zh");
+    let place = with_board("tdd", "zh");
     place.write("r.md", "iteration: 7\n结论：PASSED\n阻塞：无。\n");
-    insta::assert_snapshot!(place.shown(&["report", "check", "r.md", "--agent", "TEST"]));
+    insta::assert_snapshot!(shown(&place, &["report", "check", "r.md", "--agent", "TEST"]));
     place.write("report_dev.md", "iteration: 7\n- **结论：**FAIL\n阻塞：\n  - [impl] src/lib.rs:42 溢出\n  - 权限不足\n  - \u{202e}x\n");
-    insta::assert_snapshot!(place.shown(&["report", "check", "report_dev.md"]));
-    insta::assert_snapshot!(place.shown(&["report", "check", "report_dev.md", "--iteration", "8"]));
-    insta::assert_snapshot!(place.shown(&["report", "check", "r.md"]));
-    insta::assert_snapshot!(place.shown(&["report", "check", "r.md", "--agent", "TSET"]));
+    insta::assert_snapshot!(shown(&place, &["report", "check", "report_dev.md"]));
+    insta::assert_snapshot!(shown(
+        &place,
+        &["report", "check", "report_dev.md", "--iteration", "8"]
+    ));
+    insta::assert_snapshot!(shown(&place, &["report", "check", "r.md"]));
+    insta::assert_snapshot!(shown(&place, &["report", "check", "r.md", "--agent", "TSET"]));
     let json = place.run(&["report", "check", "r.md", "--agent", "TEST", "--json"]);
     assert_eq!(json.code, 3);
     let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
@@ -203,7 +141,7 @@ fn report_check_shows_the_place_and_the_nearest_word() {
 
 #[test]
 fn report_check_works_without_any_blackboard() {
-    let place = Place::new();
+    let place = empty();
     for (agent, text) in [
         ("TEST", "iteration: 1\nverdict: PASS\nblockers: none\n"),
         ("test", "iteration: 1\n结论：PASS\n阻塞：无\n"),
@@ -214,18 +152,19 @@ fn report_check_works_without_any_blackboard() {
         ),
         ("FINISH_REVIEW", "iteration: 1\nverdict: FAIL\nblockers: [test] none for add()\n"),
     ] {
-        let answer = place.run_with_input(&["report", "check", "-", "--agent", agent], text);
+        let answer = run_with_input(&place, &["report", "check", "-", "--agent", agent], text);
         assert_eq!(answer.code, 0, "{agent}: {}", answer.errors);
     }
     assert_eq!(
-        place.run_with_input(&["report", "check", "-", "--agent", "NOBODY"], "iteration: 1\n").code,
+        run_with_input(&place, &["report", "check", "-", "--agent", "NOBODY"], "iteration: 1\n")
+            .code,
         2
     );
 }
 
 #[test]
 fn a_policy_of_the_older_shape_is_enough() {
-    let place = Place::new();
+    let place = empty();
     place.write("policy.json", r#"{"report_rules":{"apply_to":["TEST","DEV","REVIEW"],"require_verdict":true,
       "verdict_prefix":"结论：","verdict_allowed":["PASS","FAIL","BLOCKED"],"blocker_prefix":"阻塞：","blocker_clear_value":"无"},
       "tdd_rules":{"test_first":true,"test_required_gate":true,"min_coverage":80}}"#);
@@ -238,20 +177,15 @@ fn a_policy_of_the_older_shape_is_enough() {
         "policy.json",
         r#"{"report_rules":{"apply_to":["TEST"],"verdict_alowed":["PASS"]}}"#,
     );
-    insta::assert_snapshot!(place.shown(&[
-        "report",
-        "check",
-        "r.md",
-        "--agent",
-        "TEST",
-        "--policy",
-        "policy.json"
-    ]));
+    insta::assert_snapshot!(shown(
+        &place,
+        &["report", "check", "r.md", "--agent", "TEST", "--policy", "policy.json"]
+    ));
 }
 
 #[test]
 fn a_huge_or_strange_file_is_refused_without_reading_it() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     for size in [10u64 << 20, 10 << 30] {
         let file = fs::File::create(place.path("report_test.md")).unwrap();
         file.set_len(size).unwrap();
@@ -287,7 +221,7 @@ fn a_huge_or_strange_file_is_refused_without_reading_it() {
 /// Address space is what a limit can hold a process to; it is more than the memory it touches.
 #[test]
 fn the_largest_report_is_checked_in_64_megabytes() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     let head = "iteration: 7\nverdict: FAIL\nblockers:\n";
     let limit = 4 << 20;
     for part in
@@ -300,10 +234,10 @@ fn the_largest_report_is_checked_in_64_megabytes() {
         command.args([
             "-c",
             "ulimit -v 65536; exec \"$0\" report check report_test.md",
-            env!("CARGO_BIN_EXE_baton"),
+            crate::BATON,
         ]);
-        command.current_dir(place.folder.path());
-        let answer = answer(command, "");
+        command.current_dir(place.root());
+        let answer = answer(command);
         let refused = answer.errors.contains("more than 1000 blockers");
         assert!(
             answer.code == 0 || (answer.code == 3 && refused),
@@ -318,9 +252,10 @@ const PLAN: &str = "# Plan\n\n## Milestone M1: a\n\n### M1-T1: b\n- status: TODO
 
 #[test]
 fn plan_apply_changes_only_what_it_must_and_shows_it() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(".baton/memory/dev_plan.md", PLAN);
-    let answer = place.run_with_input(
+    let answer = run_with_input(
+        &place,
         &["plan", "apply"],
         "update M1-T1 status to DOING\nset M1-T2 evidence: seen; really\n",
     );
@@ -343,9 +278,10 @@ fn plan_apply_changes_only_what_it_must_and_shows_it() {
 
 #[test]
 fn a_failed_plan_apply_leaves_the_file_byte_identical() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     let odd = format!("\u{feff}{}", PLAN.replace('\n', "\r\n"));
-    let plan = place.write(".baton/memory/dev_plan.md", &odd);
+    place.write(".baton/memory/dev_plan.md", &odd);
+    let plan = place.path(".baton/memory/dev_plan.md");
     let before = (fs::read(&plan).unwrap(), fs::metadata(&plan).unwrap().modified().unwrap());
     for statements in [
         "update M1-T9 status to DONE",
@@ -358,21 +294,23 @@ fn a_failed_plan_apply_leaves_the_file_byte_identical() {
         "\0",
         "把任务改完",
     ] {
-        let answer = place.run_with_input(&["plan", "apply"], statements);
+        let answer = run_with_input(&place, &["plan", "apply"], statements);
         assert_eq!(answer.code, 3, "{statements}: {}", answer.errors);
         let after = (fs::read(&plan).unwrap(), fs::metadata(&plan).unwrap().modified().unwrap());
         assert!(before == after, "{statements}");
     }
-    let dry = place.run_with_input(&["plan", "apply", "--dry-run"], "update M1-T1 status to DONE");
+    let dry =
+        run_with_input(&place, &["plan", "apply", "--dry-run"], "update M1-T1 status to DONE");
     assert_eq!((dry.code, fs::read(&plan).unwrap()), (0, before.0));
 }
 
 #[test]
 fn the_final_status_is_granted_by_a_passing_report_alone() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     let plan = ".baton/memory/dev_plan.md";
-    let verify =
-        |place: &Place| place.run_with_input(&["plan", "apply"], "update M1-T1 status to VERIFIED");
+    let verify = |place: &Place| {
+        run_with_input(place, &["plan", "apply"], "update M1-T1 status to VERIFIED")
+    };
     place.write(plan, PLAN);
     insta::assert_snapshot!(verify(&place).errors);
     place.write(
@@ -389,14 +327,15 @@ fn the_final_status_is_granted_by_a_passing_report_alone() {
     assert_eq!(verify(&place).code, 0);
     assert!(place.read(plan).contains("- status: VERIFIED"));
     // A plan that lies in no blackboard has no report to grant it.
-    let alone = Place::new();
+    let alone = empty();
     alone.write("plan.md", PLAN);
     assert_eq!(
-        alone.run_with_input(&["plan", "apply", "plan.md"], "update M1-T1 status to VERIFIED").code,
+        run_with_input(&alone, &["plan", "apply", "plan.md"], "update M1-T1 status to VERIFIED")
+            .code,
         3
     );
     assert_eq!(
-        alone.run_with_input(&["plan", "apply", "plan.md"], "update M1-T1 status to DONE").code,
+        run_with_input(&alone, &["plan", "apply", "plan.md"], "update M1-T1 status to DONE").code,
         0
     );
 }
@@ -429,14 +368,15 @@ fn older_board(place: &Place) {
 
 #[test]
 fn an_older_blackboard_opens_in_place_and_nothing_in_it_is_rewritten() {
-    let place = Place::new();
+    let place = empty();
     older_board(&place);
     let before = tree(&place.path("orchestrator"));
-    let found: Vec<String> = place.shown(&["doctor"]).lines().take(6).map(str::to_owned).collect();
+    let found: Vec<String> =
+        shown(&place, &["doctor"]).lines().take(6).map(str::to_owned).collect();
     insta::assert_snapshot!(found.join("\n"));
-    insta::assert_snapshot!(place.shown(&["plan", "check"]));
-    insta::assert_snapshot!(place.shown(&["history", "check"]));
-    insta::assert_snapshot!(place.shown(&["history", "show", "--milestones", "--last", "1"]));
+    insta::assert_snapshot!(shown(&place, &["plan", "check"]));
+    insta::assert_snapshot!(shown(&place, &["history", "check"]));
+    insta::assert_snapshot!(shown(&place, &["history", "show", "--milestones", "--last", "1"]));
     assert_eq!(place.run(&["pack", "check"]).code, 0);
     assert_eq!(place.run(&["pack", "show"]).code, 0);
     assert_eq!(place.run(&["report", "check", "orchestrator/reports/report_test.md"]).code, 0);
@@ -449,7 +389,7 @@ fn an_older_blackboard_opens_in_place_and_nothing_in_it_is_rewritten() {
     assert!(tree(&place.path("orchestrator")) == before, "reading rewrote something");
     assert!(!place.path(".baton").exists());
     // What is asked for does change, and nothing else.
-    assert_eq!(place.run_with_input(&["plan", "apply"], "update M1-T2 status to DONE").code, 0);
+    assert_eq!(run_with_input(&place, &["plan", "apply"], "update M1-T2 status to DONE").code, 0);
     assert!(
         place.read("orchestrator/memory/dev_plan.md").ends_with("#### DEV 阶段\n- status: DONE\n")
     );
@@ -457,7 +397,7 @@ fn an_older_blackboard_opens_in_place_and_nothing_in_it_is_rewritten() {
 
 #[test]
 fn a_pack_is_switched_and_what_a_person_changed_is_kept() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     let prompt = ".baton/memory/prompts/subagent_prompt_dev.md";
     place.write(prompt, "My own words.\n");
     place.write(".baton/memory/dev_plan.md", PLAN);
@@ -465,7 +405,7 @@ fn a_pack_is_switched_and_what_a_person_changed_is_kept() {
         ".baton/baton.toml",
         "# mine\npack = \"tdd\"\nlang = \"en\"\n\n[context]\nlevel = 2\n",
     );
-    insta::assert_snapshot!(place.shown(&["pack", "use", "novel", "--lang", "zh"]));
+    insta::assert_snapshot!(shown(&place, &["pack", "use", "novel", "--lang", "zh"]));
     assert_eq!(
         place.read(".baton/memory/aside/tdd-en/prompts/subagent_prompt_dev.md"),
         "My own words.\n"
@@ -479,7 +419,7 @@ fn a_pack_is_switched_and_what_a_person_changed_is_kept() {
 
 #[test]
 fn switching_forth_and_back_never_writes_over_what_was_kept() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     let prompt = ".baton/memory/prompts/subagent_prompt_main.md";
     for edit in ["first edit", "second edit", "third edit"] {
         place.write(prompt, edit);
@@ -514,7 +454,7 @@ fn own_pack(place: &Place, folder: &str, name: &str) {
 
 #[test]
 fn a_pack_of_ones_own_is_kept_when_the_blackboard_leaves_it() {
-    let place = Place::new();
+    let place = empty();
     own_pack(&place, "mine", "mine");
     assert_eq!(place.run(&["init", "--pack", "mine"]).code, 0);
     fs::remove_dir_all(place.path("mine")).unwrap();
@@ -531,7 +471,7 @@ fn a_pack_of_ones_own_is_kept_when_the_blackboard_leaves_it() {
 
 #[test]
 fn a_pack_of_ones_own_may_have_the_name_of_a_built_in_one() {
-    let place = Place::new();
+    let place = empty();
     own_pack(&place, "tdd", "tdd");
     assert_eq!(place.run(&["init", "--pack", "./tdd"]).code, 0);
     let shown = place.run(&["pack", "show"]);
@@ -544,7 +484,7 @@ fn a_pack_of_ones_own_may_have_the_name_of_a_built_in_one() {
 
 #[test]
 fn a_blackboard_that_does_not_open_can_still_be_given_a_pack() {
-    let place = Place::with_board("novel", "en");
+    let place = with_board("novel", "en");
     place.write(".baton/memory/verification_policy.json", "{ broken");
     assert_eq!(place.run(&["pack", "check"]).code, 2);
     assert_eq!(place.run(&["pack", "use", "tdd", "--lang", "zh"]).code, 0);
@@ -554,7 +494,7 @@ fn a_blackboard_that_does_not_open_can_still_be_given_a_pack() {
 
 #[test]
 fn a_switch_changes_two_values_of_the_configuration_and_nothing_else() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(
         ".baton/baton.toml",
         "\u{feff}# mine\r\n\"pack\" = \"tdd\" # why\r\n[context]\r\nlevel = 2\r\n",
@@ -568,14 +508,14 @@ fn a_switch_changes_two_values_of_the_configuration_and_nothing_else() {
 
 #[test]
 fn no_update_is_lost_when_many_apply_at_once() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(".baton/memory/dev_plan.md", PLAN);
     std::thread::scope(|scope| {
         for number in 10..40 {
             let place = &place;
             scope.spawn(move || {
                 let answer =
-                    place.run_with_input(&["plan", "apply"], &format!("add M1-T{number}: x"));
+                    run_with_input(place, &["plan", "apply"], &format!("add M1-T{number}: x"));
                 assert_eq!(answer.code, 0, "{}", answer.errors);
             });
         }
@@ -589,12 +529,12 @@ fn no_update_is_lost_when_many_apply_at_once() {
 
 #[test]
 fn a_damaged_blackboard_is_said_and_not_passed_over() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(".baton/memory/dev_plan.md", PLAN);
     fs::create_dir_all(place.path("child/.baton")).unwrap();
     let mut command = place.command(&["plan", "apply"]);
     command.current_dir(place.path("child"));
-    let answer = answer(command, "update M1-T1 status to DONE");
+    let answer = answer_to(command, b"update M1-T1 status to DONE");
     assert_eq!(answer.code, 2);
     assert!(answer.errors.contains("child/.baton"), "{}", answer.errors);
     assert_eq!(place.read(".baton/memory/dev_plan.md"), PLAN, "another project's plan was changed");
@@ -602,10 +542,11 @@ fn a_damaged_blackboard_is_said_and_not_passed_over() {
 
 #[test]
 fn what_cannot_be_read_grants_nothing() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(".baton/memory/dev_plan.md", PLAN);
-    let verify =
-        || place.run_with_input(&["plan", "apply", "--dry-run"], "update M1-T1 status to VERIFIED");
+    let verify = || {
+        run_with_input(&place, &["plan", "apply", "--dry-run"], "update M1-T1 status to VERIFIED")
+    };
     place.write(".baton/reports/report_test.md", "iteration: 5\nverdict: PASS\nblockers: none\n");
     assert_eq!(verify().code, 0);
     place.write(".baton/reports/report_dev.md", "iteration: 9\nverdict: PASSED\nblockers: none\n");
@@ -626,11 +567,14 @@ fn what_cannot_be_read_grants_nothing() {
 
 #[test]
 fn the_reports_of_one_project_grant_nothing_to_the_plan_of_another() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(".baton/reports/report_test.md", "iteration: 5\nverdict: PASS\nblockers: none\n");
     place.write("elsewhere.md", PLAN);
-    let answer =
-        place.run_with_input(&["plan", "apply", "elsewhere.md"], "update M1-T1 status to VERIFIED");
+    let answer = run_with_input(
+        &place,
+        &["plan", "apply", "elsewhere.md"],
+        "update M1-T1 status to VERIFIED",
+    );
     assert_eq!(answer.code, 3);
     assert!(answer.errors.contains("lies in no blackboard"), "{}", answer.errors);
 }
@@ -638,15 +582,15 @@ fn the_reports_of_one_project_grant_nothing_to_the_plan_of_another() {
 #[test]
 fn a_variable_that_is_no_text_names_a_folder_all_the_same() {
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     let mut command = place.command(&["plan", "check"]);
     command.env("BATON_BLACKBOARD", std::ffi::OsStr::from_bytes(b"nowhere\xff"));
-    assert_eq!(answer(command, "").code, 2, "the variable was ignored");
+    assert_eq!(answer(command).code, 2, "the variable was ignored");
 }
 
 #[test]
 fn an_older_blackboard_with_an_extra_prompt_still_opens() {
-    let place = Place::new();
+    let place = empty();
     older_board(&place);
     place.write("orchestrator/memory/prompts/subagent_prompt_main_novel.md", "另一个场景");
     place.write("orchestrator/memory/prompts/subagent_prompt_docs.md", "写文档");
@@ -654,17 +598,17 @@ fn an_older_blackboard_with_an_extra_prompt_still_opens() {
     assert_eq!(shown.code, 0, "{}", shown.errors);
     assert!(shown.out.contains("DOCS") && !shown.out.contains("MAIN_NOVEL"), "{}", shown.out);
     // Only prompts, or only a plan: still a blackboard.
-    let bare = Place::new();
+    let bare = empty();
     bare.write("orchestrator/memory/prompts/subagent_prompt_outline.md", "大纲");
     assert!(bare.run(&["pack", "show"]).out.contains("novel (zh)"));
-    let plan = Place::new();
+    let plan = empty();
     plan.write("orchestrator/memory/dev_plan.md", PLAN);
     assert_eq!(plan.run(&["plan", "check"]).code, 0);
 }
 
 #[test]
 fn a_text_that_is_no_text_is_a_protocol_error_under_its_own_name() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write("plan.md", b"### M1-T1: a\n- status: \xff\n");
     let answer = place.run(&["plan", "check", "plan.md"]);
     assert_eq!(answer.code, 3);
@@ -677,20 +621,20 @@ fn a_text_that_is_no_text_is_a_protocol_error_under_its_own_name() {
 
 #[test]
 fn init_takes_variables_and_the_users_own_file() {
-    let place = Place::new();
+    let place = empty();
     place.write("settings/baton/baton.toml", "pack = \"novel\"\n");
     let mut command = place.command(&["init"]);
     command.env("BATON_LANG", "zh").env("XDG_CONFIG_HOME", place.path("settings"));
-    let made = answer(command, "");
+    let made = answer(command);
     assert!(made.out.contains("pack novel (zh)"), "{}{}", made.out, made.errors);
     let mut command = place.command(&["doctor"]);
     command.env("BATON_CONTEXT_LEVEL", "2\npack = \"tdd\"");
-    assert_eq!(answer(command, "").code, 2, "a variable set another key");
+    assert_eq!(answer(command).code, 2, "a variable set another key");
 }
 
 #[test]
 fn nothing_that_a_pack_says_reaches_the_terminal_raw() {
-    let place = Place::new();
+    let place = empty();
     own_pack(&place, "evil", "evil");
     let policy =
         place.read("evil/en/policy.json").replace("\"ruling:\"", "\"ruling\\u001b[31m\\u202e:\"");
@@ -705,31 +649,28 @@ fn nothing_that_a_pack_says_reaches_the_terminal_raw() {
 
 #[test]
 fn a_folder_with_odd_characters_is_kept_out_of_git() {
-    let place = Place::new();
+    let place = empty();
     let odd = place.path("a [x] *b");
     fs::create_dir_all(&odd).unwrap();
     assert!(
         Command::new("git")
             .args(["init", "-q"])
-            .current_dir(place.folder.path())
+            .current_dir(place.root())
             .status()
             .unwrap()
             .success()
     );
     let mut command = place.command(&["init"]);
     command.current_dir(&odd);
-    assert_eq!(answer(command, "").code, 0);
-    let status = Command::new("git")
-        .args(["status", "--short"])
-        .current_dir(place.folder.path())
-        .output()
-        .unwrap();
+    assert_eq!(answer(command).code, 0);
+    let status =
+        Command::new("git").args(["status", "--short"]).current_dir(place.root()).output().unwrap();
     assert_eq!(String::from_utf8(status.stdout).unwrap(), "");
 }
 
 #[test]
 fn the_archives_names_tell_the_agent() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     let text = "iteration: 7\nverdict: PASS\nblockers: none\n";
     for name in [
         "7_test_a1.md",
@@ -745,16 +686,12 @@ fn the_archives_names_tell_the_agent() {
 
 #[test]
 fn a_history_of_a_million_headings_is_checked_in_bounded_memory() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write("history.md", "## Iteration 1\n".repeat(700_000));
     let mut command = Command::new("sh");
-    command.args([
-        "-c",
-        "ulimit -v 262144; exec \"$0\" history check history.md",
-        env!("CARGO_BIN_EXE_baton"),
-    ]);
-    command.current_dir(place.folder.path());
-    let answer = answer(command, "");
+    command.args(["-c", "ulimit -v 262144; exec \"$0\" history check history.md", crate::BATON]);
+    command.current_dir(place.root());
+    let answer = answer(command);
     assert_eq!(answer.code, 0, "{}", answer.errors);
     assert!(answer.errors.lines().count() < 200);
 }
@@ -789,7 +726,7 @@ fn model_server() -> String {
 
 #[test]
 fn models_shows_what_would_be_called_and_ping_calls_it() {
-    let place = Place::new();
+    let place = empty();
     let url = model_server();
     let listed = place.run(&["models", "--base-url", &url, "--model", "tiny"]);
     assert_eq!(listed.code, 0, "{}{}", listed.out, listed.errors);
@@ -815,7 +752,7 @@ fn models_shows_what_would_be_called_and_ping_calls_it() {
         tape.to_str().unwrap(),
     ]);
     command.env("OPENAI_API_KEY", "sk-canary-987654321");
-    let pinged = answer(command, "");
+    let pinged = answer(command);
     assert_eq!(pinged.code, 0, "{}{}", pinged.out, pinged.errors);
     assert!(
         pinged.out.contains("\"pong\" from tiny")
@@ -831,9 +768,9 @@ fn models_shows_what_would_be_called_and_ping_calls_it() {
 
 #[test]
 fn a_model_that_cannot_be_called_is_explained() {
-    let place = Place::new();
-    insta::assert_snapshot!(place.shown(&["models"]));
-    insta::assert_snapshot!(place.shown(&["models", "ping", "--provider", "anthropic"]));
+    let place = empty();
+    insta::assert_snapshot!(shown(&place, &["models"]));
+    insta::assert_snapshot!(shown(&place, &["models", "ping", "--provider", "anthropic"]));
     let nobody = place.run(&["models", "ping", "--base-url", "http://127.0.0.1:1", "--model", "m"]);
     assert_eq!(nobody.code, 1);
     assert!(
@@ -848,7 +785,7 @@ fn a_model_that_cannot_be_called_is_explained() {
 
 #[test]
 fn a_project_cannot_choose_who_gets_the_key() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(
         ".baton/baton.toml",
         "pack = \"tdd\"\n[provider]\nbase_url = \"http://evil.example\"\n",
@@ -860,13 +797,13 @@ fn a_project_cannot_choose_who_gets_the_key() {
 
 #[test]
 fn a_broken_configuration_is_explained_with_its_line() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(".baton/baton.toml", "pack = \"tdd\"\n[context]\nlevle = 2\n");
-    insta::assert_snapshot!(place.shown(&["plan", "check"]));
+    insta::assert_snapshot!(shown(&place, &["plan", "check"]));
     place.write(".baton/baton.toml", "pack = \"tdd\"\n");
     let mut command = place.command(&["doctor"]);
     command.env("BATON_CONTEXT_LEVEL", "9");
-    let answer = answer(command, "");
+    let answer = answer(command);
     assert_eq!(answer.code, 2);
     assert!(
         answer
@@ -877,19 +814,19 @@ fn a_broken_configuration_is_explained_with_its_line() {
     );
     let mut command = place.command(&["doctor"]);
     command.env("BATON_CONTXT_LEVEL", "2").env("BATON_LANG", "en");
-    let unknown = self::answer(command, "");
+    let unknown = self::answer(command);
     assert_eq!(unknown.code, 0);
     assert!(unknown.errors.contains("did you mean `BATON_CONTEXT_LEVEL`?"), "{}", unknown.errors);
     place.write(
         ".baton/memory/verification_policy.json",
         "{\"report_rules\": {\"verdict_pass\": \"PASSED\"}}",
     );
-    insta::assert_snapshot!(place.shown(&["pack", "check"]));
+    insta::assert_snapshot!(shown(&place, &["pack", "check"]));
 }
 
 #[test]
 fn every_command_has_a_json_form() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write("r.md", "iteration: 1\nverdict: PASS\nblockers: none\n");
     for args in [
         "doctor",
@@ -948,7 +885,7 @@ fn every_command_has_a_json_form() {
 
 #[test]
 fn a_summary_is_shown_at_each_level() {
-    let place = Place::with_board("tdd", "zh");
+    let place = with_board("tdd", "zh");
     place.write(
         "report_test.md",
         "iteration: 7\n结论：FAIL\n阻塞：\n- src/lib.rs:42 溢出 \u{1b}[31m红\u{1b}[0m\n测试命令：cargo test\n\n## 改了哪里\n- tests/add.rs\n",
@@ -956,7 +893,7 @@ fn a_summary_is_shown_at_each_level() {
     let shown = |more: &[&str]| {
         let mut args = vec!["report", "summary", "report_test.md"];
         args.extend(more);
-        place.shown(&args)
+        shown(&place, &args)
     };
     insta::assert_snapshot!(shown(&[]));
     insta::assert_snapshot!(shown(&["--level", "2", "--iteration", "8"]));
@@ -968,17 +905,13 @@ fn a_summary_is_shown_at_each_level() {
 
 #[test]
 fn a_window_of_an_older_history_and_one_that_cannot_fit() {
-    let place = Place::new();
+    let place = empty();
     older_board(&place);
-    insta::assert_snapshot!(place.shown(&["history", "window", "--last", "1"]));
-    insta::assert_snapshot!(place.shown(&[
-        "history",
-        "window",
-        "--last",
-        "3",
-        "--max-tokens",
-        "5"
-    ]));
+    insta::assert_snapshot!(shown(&place, &["history", "window", "--last", "1"]));
+    insta::assert_snapshot!(shown(
+        &place,
+        &["history", "window", "--last", "3", "--max-tokens", "5"]
+    ));
     let json = place.run(&["history", "window", "--json"]).out;
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     for key in [
@@ -994,15 +927,15 @@ fn a_window_of_an_older_history_and_one_that_cannot_fit() {
 
 #[test]
 fn a_prompt_is_explained() {
-    let place = Place::with_board("tdd", "en");
+    let place = with_board("tdd", "en");
     place.write(".baton/reports/report_test.md", "iteration: 1\nverdict: PASS\nblockers: none\n");
     place.write(
         ".baton/memory/project_history.md",
         "## Iteration 1\nnext_agent: TEST\nreason: first\n",
     );
-    insta::assert_snapshot!(place.shown(&["prompt", "main", "--explain"]));
-    insta::assert_snapshot!(place.shown(&["prompt", "mian"]));
-    insta::assert_snapshot!(place.shown(&["prompt", "review", "--subloop"]));
+    insta::assert_snapshot!(shown(&place, &["prompt", "main", "--explain"]));
+    insta::assert_snapshot!(shown(&place, &["prompt", "mian"]));
+    insta::assert_snapshot!(shown(&place, &["prompt", "review", "--subloop"]));
     let text = place.run(&["prompt", "finish_check"]).out;
     assert!(
         text.contains("# Report of TEST (reports/report_test.md)") && text.contains("(no report)")
@@ -1011,13 +944,13 @@ fn a_prompt_is_explained() {
         ".baton/baton.toml",
         "pack = \"tdd\"\nlang = \"en\"\n[context.prompt_limit]\nmain = 1000\n",
     );
-    insta::assert_snapshot!(place.shown(&["prompt", "main"]));
+    insta::assert_snapshot!(shown(&place, &["prompt", "main"]));
     assert!(!place.path(".baton/cache/report_summaries.json").exists(), "it only looks");
 }
 
 #[test]
 fn the_decision_schema_names_the_packs_agents() {
-    let place = Place::new();
+    let place = empty();
     let agents = |pack: &str| {
         let answer = place.run(&["schema", "decision", "--pack", pack]);
         let schema: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
@@ -1030,7 +963,7 @@ fn the_decision_schema_names_the_packs_agents() {
 
 #[test]
 fn a_pack_of_ones_own_is_a_folder() {
-    let place = Place::new();
+    let place = empty();
     own_pack(&place, "mine", "mine");
     let checked = place.run(&["pack", "check", "mine"]);
     assert_eq!(checked.code, 0, "{}", checked.errors);
@@ -1055,7 +988,7 @@ fn a_pack_of_ones_own_is_a_folder() {
 
 #[test]
 fn wrong_usage_is_exit_2_and_help_is_exit_0() {
-    let place = Place::new();
+    let place = empty();
     assert_eq!(place.run(&["--version"]).out, format!("baton {}\n", env!("CARGO_PKG_VERSION")));
     assert_eq!(place.run(&["--help"]).code, 0);
     for args in
@@ -1065,7 +998,7 @@ fn wrong_usage_is_exit_2_and_help_is_exit_0() {
         assert_eq!(answer.code, 2, "{args:?}");
         assert!(!answer.errors.is_empty());
     }
-    insta::assert_snapshot!(place.shown(&["plan", "check"]), @"
+    insta::assert_snapshot!(shown(&place, &["plan", "check"]), @"
     exit 2
     error: there is no blackboard here or in a parent folder
       `baton init` makes one; `--blackboard DIR` names one elsewhere
@@ -1075,7 +1008,7 @@ fn wrong_usage_is_exit_2_and_help_is_exit_0() {
 
 #[test]
 fn output_that_nobody_reads_is_no_crash() {
-    let place = Place::new();
+    let place = empty();
     let mut child = place
         .command(&["schema", "policy"])
         .stdout(Stdio::piped())
@@ -1096,12 +1029,12 @@ fn large_envelope(data: &str) -> String {
 
 #[test]
 fn debug_compress_prints_what_history_keeps() {
-    let place = Place::new();
+    let place = empty();
     let paths: Vec<String> = (0..40).map(|n| format!("\"src/模块/{n}.rs\"")).collect();
     let data =
         format!(r#"{{"pattern":"**","hits":40,"paths":[{}],"truncated":true}}"#, paths.join(","));
     let input = large_envelope(&data);
-    let answer = place.run_with_input(&["debug", "compress", "--tool", "Glob"], &input);
+    let answer = run_with_input(&place, &["debug", "compress", "--tool", "Glob"], &input);
     assert_eq!(answer.code, 0, "{}", answer.errors);
     assert!(answer.out.len() < input.len() && answer.out.ends_with("}\n"));
     let kept: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
@@ -1110,17 +1043,17 @@ fn debug_compress_prints_what_history_keeps() {
     assert_eq!(kept["omitted"], "paths: and 30 more; Recall o1 has it whole");
     assert!(["text", "stats", "context"].iter().all(|gone| kept.get(gone).is_none()));
     // What was kept goes through unchanged, whatever tool is named.
-    let again = place.run_with_input(&["debug", "compress", "--tool", "Grep"], &answer.out);
+    let again = run_with_input(&place, &["debug", "compress", "--tool", "Grep"], &answer.out);
     assert_eq!(again.out, answer.out);
     let args = ["debug", "compress", "--tool", "glob", "--id", "o17", "--json"];
     let json: serde_json::Value =
-        serde_json::from_str(&place.run_with_input(&args, &input).out).unwrap();
+        serde_json::from_str(&run_with_input(&place, &args, &input).out).unwrap();
     assert_eq!(json["ok"], true);
     assert_eq!(json["compressed"]["observation"], "o17");
     assert!(json["bytes"]["kept"].as_u64() < json["bytes"]["whole"].as_u64());
     // Terminal escapes and bidi marks stay in the JSON and do not reach the terminal.
     let hostile = large_envelope(r#"{"file":"a\u001b[31m\u202e\u200b\u007f\udb40\udc01"}"#);
-    let answer = place.run_with_input(&["debug", "compress", "--tool", "Edit"], &hostile);
+    let answer = run_with_input(&place, &["debug", "compress", "--tool", "Edit"], &hostile);
     assert!(answer.out.is_ascii() && !answer.out.contains('\u{1b}'), "{}", answer.out);
     let kept: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
     assert_eq!(kept["data"]["file"], "a\u{1b}[31m\u{202e}\u{200b}\u{7f}\u{e0001}");
@@ -1128,9 +1061,9 @@ fn debug_compress_prints_what_history_keeps() {
 
 #[test]
 fn debug_compress_explains_what_is_no_envelope() {
-    let place = Place::new();
+    let place = empty();
     let compress = |input: &str| {
-        let answer = place.run_with_input(&["debug", "compress", "--tool", "LS"], input);
+        let answer = run_with_input(&place, &["debug", "compress", "--tool", "LS"], input);
         assert_eq!(answer.out, "");
         format!("exit {}\n{}", answer.code, answer.errors)
     };
@@ -1156,10 +1089,9 @@ fn debug_compress_explains_what_is_no_envelope() {
     assert!(compress("").starts_with("exit 3\n"));
     assert!(compress(&"[".repeat(100_000)).starts_with("exit 3\n"));
     let mut command = place.command(&["debug", "compress", "--tool", "LS"]);
-    command.stdin(Stdio::from(
-        fs::File::open(place.write("latin", b"{\"status\": \"\xff\"}")).unwrap(),
-    ));
-    assert_eq!(answer(command, "").code, 3);
+    place.write("latin", b"{\"status\": \"\xff\"}");
+    command.stdin(fs::File::open(place.path("latin")).unwrap());
+    assert_eq!(answer(command).code, 3);
     for usage in [
         &["debug"][..],
         &["debug", "compress"],
@@ -1172,14 +1104,14 @@ fn debug_compress_explains_what_is_no_envelope() {
 
 #[test]
 fn debug_mentions_reminds_of_files_that_are_there() {
-    let place = Place::new();
+    let place = empty();
     for name in ["src/utils/auth.ts", "my notes.md", "文档.md", "a", "b", "c", "d"] {
         place.write(name, "secret content");
     }
     place.write("outside/secret.md", "x");
     std::os::unix::fs::symlink(place.path("outside/secret.md"), place.path("src/link.md")).unwrap();
     let message = "Look at @src/utils/auth.ts. Not @gone.rs, @src, @/etc/passwd or me@a.\n";
-    insta::assert_snapshot!(place.run_with_input(&["debug", "mentions"], message).out, @"
+    insta::assert_snapshot!(run_with_input(&place, &["debug", "mentions"], message).out, @"
     Look at @src/utils/auth.ts. Not @gone.rs, @src, @/etc/passwd or me@a.
 
     <system-reminder>
@@ -1188,7 +1120,7 @@ fn debug_mentions_reminds_of_files_that_are_there() {
     </system-reminder>
     ");
     let all = "@\"my notes.md\" @\"文档.md\" @a @b @c @d @src/utils/auth.ts @./a";
-    let json = place.run_with_input(&["debug", "mentions", "--json"], all);
+    let json = run_with_input(&place, &["debug", "mentions", "--json"], all);
     let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(json["mentions"], serde_json::json!(["my notes.md", "文档.md", "a", "b", "c"]));
     assert_eq!(json["more"], 2);
@@ -1198,7 +1130,7 @@ fn debug_mentions_reminds_of_files_that_are_there() {
     // Under another root other files are there; a link that leads out of it is none of its files.
     let under = |root: &str| {
         let args = ["debug", "mentions", "--root", root];
-        place.run_with_input(&args, "@utils/auth.ts @link.md @../a").out
+        run_with_input(&place, &args, "@utils/auth.ts @link.md @../a").out
     };
     assert_eq!(under("src").matches("The user mentioned @").count(), 1);
     assert!(under("src").contains("mentioned @utils/auth.ts."));

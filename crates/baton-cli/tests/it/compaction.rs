@@ -12,8 +12,7 @@ mod limits;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::scripted::{Model, saying};
-use crate::talk::Place;
+use baton_testkit::{Model, Place, saying};
 use serde_json::{Value, json};
 
 /// The words that every request for a handover begins with.

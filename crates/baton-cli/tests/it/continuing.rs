@@ -6,8 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::scripted::{Asked, Model, call, refusal, silence, text};
-use crate::team::{Place, decision, report};
+use baton_testkit::{Asked, Model, Place, call, decision, refusal, report, silence, text};
 use serde_json::{Value, json};
 
 const PLAN: &str =
@@ -31,7 +30,7 @@ struct Team {
 impl Team {
     /// The usual run, with other answers for the stages that are named.
     fn new(changed: &[(&str, Vec<Value>)]) -> Team {
-        let place = Place::with("tdd");
+        let place = crate::team("tdd");
         place.with_short_rules();
         let mut answers: BTreeMap<String, Vec<Value>> = BTreeMap::from([
             ("1-MAIN".to_owned(), vec![text(&decision("TEST", PLAN))]),
@@ -198,7 +197,7 @@ fn main_gets_its_prompt_the_refused_answer_and_the_error_as_messages() {
 
 #[test]
 fn an_agent_program_gets_its_refused_answer_and_the_error_in_its_prompt() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     place.play("1-MAIN", &decision("DEV", PLAN));
     place.play("1-DEV", "iteration: 1\nverdict: GREAT\nblockers: none\nthe work of an hour\n");
     place.expect(&["run", "Make add() safe", "--executor", "script"], 3);

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::scripted::{Model, text};
-use crate::team::{Place, decision, report};
+use baton_testkit::{Model, Place, answer, decision, report, text};
 use serde_json::{Value, json};
 
 const POLICY: &str = "project/.baton/memory/verification_policy.json";
@@ -18,7 +17,7 @@ const RUN: [&str; 4] = ["run", "Make add() safe", "--executor", "script"];
 
 /// A run in which TEST passes, REVIEW passes and MAIN finishes.
 fn tdd() -> Place {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     let text = place.read(POLICY).replace("\"min_coverage\": 80", "\"min_coverage\": 0");
     place.write(POLICY, text);
     place.play("1-MAIN", &decision("TEST", PLAN));
@@ -31,17 +30,16 @@ fn tdd() -> Place {
     place
 }
 
-/// Runs in a folder below the place's own, with cargo's homes as this machine has them.
+/// Runs in a folder below the place's own, with cargo's homes and toolchain as this machine has them.
 fn said(place: &Place, folder: &str, args: &[&str], code: i32) -> String {
     let mut command = place.command(args);
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     for (name, usual) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         command.env(name, std::env::var_os(name).map_or(home.join(usual), PathBuf::from));
     }
-    let output = command.current_dir(place.path(folder)).output().unwrap();
-    let said = [output.stdout, output.stderr].map(|own| String::from_utf8(own).unwrap()).concat();
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-    said
+    let chosen = "RUSTUP_TOOLCHAIN";
+    command.envs(std::env::var_os(chosen).map(|value| (chosen, value)));
+    answer(command.current_dir(place.path(folder))).expect(args, code)
 }
 
 /// A crate with one test that passes while `add` is right.
@@ -69,7 +67,7 @@ fn a_command_without_quotes_is_explained() {
 
 #[test]
 fn init_proposes_gates_and_adds_them_only_when_it_is_told_to() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     a_crate(&place, "crate");
     let printed = said(&place, "crate", &["init"], 0);
     assert!(printed.contains("baton gate add \"cargo test\""), "{printed}");
@@ -200,7 +198,7 @@ fn environment(folder: &Path, module: &str, main: &str) {
 
 #[test]
 fn python_is_run_by_the_projects_own_environment_and_no_tests_is_no_pass() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     let folder = place.path("py");
     fs::create_dir_all(folder.join("tests")).unwrap();
     fs::write(folder.join("tests/test_a.py"), "def test_a():\n    pass\n").unwrap();
@@ -240,7 +238,7 @@ fn python_is_run_by_the_projects_own_environment_and_no_tests_is_no_pass() {
 
 #[test]
 fn detection_executes_nothing_of_a_hostile_project() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     let folder = place.path("evil");
     let canary = place.path("canary");
     let touch = format!("#!/bin/sh\ntouch '{}'\n", canary.display());
@@ -374,7 +372,7 @@ fn gates_change_between_processes_of_a_run_and_resume_adopts_them() {
 
 #[test]
 fn no_run_starts_in_the_home_folder_or_at_the_root_and_nothing_is_made_there() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     let model = Model::start(vec![text("nonsense")]);
     let server =
         ["--provider", "openai-chat", "--base-url", model.url.as_str(), "--model", "scripted"];
@@ -435,7 +433,7 @@ fn a_blackboard_above_is_named_and_never_hidden_by_a_second_one() {
 
 #[test]
 fn a_run_that_makes_a_blackboard_says_which_pack_and_language_it_has() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     for (folder, pack, more) in
         [("new", "tdd (en)", ""), ("zh", "analysis (zh)", "pack = \"analysis\"\nlang = \"zh\"\n")]
     {
@@ -450,7 +448,7 @@ fn a_run_that_makes_a_blackboard_says_which_pack_and_language_it_has() {
 
 #[test]
 fn a_budget_in_dollars_that_cannot_be_kept_is_refused_before_the_first_call() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     // A program that does not say what it costs.
     for flag in ["--budget-dollars", "--stage-dollars"] {
         let printed = place.expect(&[&RUN[..], &[flag, "5"]].concat(), 2);

@@ -1,119 +1,82 @@
 //! `baton handoff` as a person uses it: the folder of an iteration, made, checked, loaded.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
+use baton_testkit::{Answer, Place};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 const FOLDER: &str = "scenarios/leave/execution_outputs/iteration_12";
 
-struct Place {
-    folder: TempDir,
-}
-
-struct Answer {
-    code: i32,
-    out: String,
-    errors: String,
-}
-
-impl Place {
-    /// An iteration in which so many samples failed; files of the first ones alone.
-    fn with_failures(count: usize, with_files: usize) -> Place {
-        let place = Place { folder: TempDir::new().unwrap() };
-        let ids: Vec<String> = (0..count).map(|number| format!("BS_MT_{number:06}")).collect();
-        let failures: Vec<Value> = ids
-            .iter()
-            .map(|id| {
-                json!({
-                    "sample_id": id, "failure_type": "Layer1_BusinessRule",
-                    "conversation_turns": 8, "checkers_failed": ["leave_balance_deducted"],
-                })
+/// An iteration in which so many samples failed; files of the first ones alone.
+fn with_failures(count: usize, with_files: usize) -> Place {
+    let place = Place::new(crate::BATON).names(FOLDER);
+    let ids: Vec<String> = (0..count).map(|number| format!("BS_MT_{number:06}")).collect();
+    let failures: Vec<Value> = ids
+        .iter()
+        .map(|id| {
+            json!({
+                "sample_id": id, "failure_type": "Layer1_BusinessRule",
+                "conversation_turns": 8, "checkers_failed": ["leave_balance_deducted"],
             })
-            .collect();
-        let summary = json!({
-            "total_samples": count * 3 / 2, "failed_samples": count, "total_iterations": 12,
-            "failures": failures,
-        });
-        place.write("failure_summary.json", summary.to_string());
-        let report = json!({
-            "total_samples": count * 3 / 2, "failed_samples": count,
-            "layer1_problems": [{
-                "problem_id": "L1P_001", "severity": "critical", "title": "余额扣减时机未明确",
-                "affected_samples": ids, "affected_count": count, "typical_case_id": ids[0],
-                "suggested_fix": { "target": "BusinessRules.md", "modification": "deduct at once" },
-            }],
-        });
-        place.write("layer1_problems_report.json", report.to_string());
-        for id in &ids[..with_files] {
-            place.write(&format!("samples/{id}.json"), "{\"opening\":\"请假三天\"}");
-            let trace = json!({ "conversation_history": [{ "role": "user", "content": "hello" }] });
-            place.write(&format!("execution_traces/{id}_trace.json"), trace.to_string());
-            place.write(&format!("evaluation_results/{id}_eval.json"), "{\"passed\":false}");
-            place.write(&format!("attribution_analysis/{id}_attribution.json"), "{\"why\":1}");
-        }
-        place
+        })
+        .collect();
+    let summary = json!({
+        "total_samples": count * 3 / 2, "failed_samples": count, "total_iterations": 12,
+        "failures": failures,
+    });
+    place.write("failure_summary.json", summary.to_string());
+    let report = json!({
+        "total_samples": count * 3 / 2, "failed_samples": count,
+        "layer1_problems": [{
+            "problem_id": "L1P_001", "severity": "critical", "title": "余额扣减时机未明确",
+            "affected_samples": ids, "affected_count": count, "typical_case_id": ids[0],
+            "suggested_fix": { "target": "BusinessRules.md", "modification": "deduct at once" },
+        }],
+    });
+    place.write("layer1_problems_report.json", report.to_string());
+    for id in &ids[..with_files] {
+        place.write(&format!("samples/{id}.json"), "{\"opening\":\"请假三天\"}");
+        let trace = json!({ "conversation_history": [{ "role": "user", "content": "hello" }] });
+        place.write(&format!("execution_traces/{id}_trace.json"), trace.to_string());
+        place.write(&format!("evaluation_results/{id}_eval.json"), "{\"passed\":false}");
+        place.write(&format!("attribution_analysis/{id}_attribution.json"), "{\"why\":1}");
     }
+    place
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(FOLDER).join(name)
-    }
+fn run(place: &Place, args: &[&str]) -> Answer {
+    place.run(&[&["handoff"], args].concat())
+}
 
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+fn package() -> String {
+    format!("{FOLDER}/execute_to_init.json")
+}
 
-    fn run(&self, args: &[&str]) -> Answer {
-        let answer = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .arg("handoff")
-            .args(args)
-            .current_dir(self.folder.path())
-            .env("HOME", self.folder.path())
-            .env_remove("BATON_BLACKBOARD")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Answer {
-            code: answer.status.code().unwrap(),
-            out: String::from_utf8(answer.stdout).unwrap(),
-            errors: String::from_utf8(answer.stderr).unwrap(),
-        }
-    }
-
-    fn package(&self) -> String {
-        format!("{FOLDER}/execute_to_init.json")
-    }
-
-    fn make(&self) {
-        let made = self.run(&["make", FOLDER]);
-        assert_eq!(made.code, 0, "{}", made.errors);
-    }
+fn make(place: &Place) {
+    let made = run(place, &["make", FOLDER]);
+    assert_eq!(made.code, 0, "{}", made.errors);
 }
 
 #[test]
 fn a_package_is_made_checked_shown_and_loaded() {
-    let place = Place::with_failures(18, 18);
-    let dry = place.run(&["make", FOLDER, "--dry-run"]);
+    let place = with_failures(18, 18);
+    let dry = run(&place, &["make", FOLDER, "--dry-run"]);
     assert_eq!(dry.code, 0, "{}", dry.errors);
     assert!(!place.path("execute_to_init.json").exists());
-    place.make();
-    let package = place.package();
-    let checked = place.run(&["check", &package]);
+    make(&place);
+    let package = package();
+    let checked = run(&place, &["check", &package]);
     assert_eq!((checked.code, checked.errors.as_str()), (0, ""));
     assert!(checked.out.contains("execute_to_init"), "{}", checked.out);
-    let shown = place.run(&["show", &package]);
+    let shown = run(&place, &["show", &package]);
     assert!(shown.out.contains("18 of 27 samples failed, quality 0.3333"), "{}", shown.out);
     assert!(shown.out.contains("1. BusinessRules.md: deduct at once"), "{}", shown.out);
-    let loaded = place.run(&["load", &package, "--budget", "2000"]);
+    let loaded = run(&place, &["load", &package, "--budget", "2000"]);
     assert_eq!(loaded.code, 0, "{}", loaded.errors);
     assert!(loaded.out.starts_with("## Problems report: scenarios/"), "{}", loaded.out);
     assert!(loaded.out.contains("请假三天"), "{}", loaded.out);
     assert!(loaded.errors.contains(" of 2000 tokens"), "{}", loaded.errors);
-    let loaded = place.run(&["load", &package, "--json"]);
+    let loaded = run(&place, &["load", &package, "--json"]);
     let json: Value = serde_json::from_str(&loaded.out).unwrap();
     assert_eq!(json["ledger"]["budget"], 40_000);
     assert_eq!(json["ledger"]["pieces"][0]["what"], "problems_report");
@@ -121,40 +84,40 @@ fn a_package_is_made_checked_shown_and_loaded() {
 
 #[test]
 fn a_long_index_goes_beside_the_package_and_is_checked_too() {
-    let place = Place::with_failures(2_000, 60);
-    place.make();
+    let place = with_failures(2_000, 60);
+    make(&place);
     let index = fs::read_to_string(place.path("failure_index.jsonl")).unwrap();
     assert_eq!(index.lines().count(), 2_000);
-    assert_eq!(place.run(&["check", &place.package()]).code, 0);
+    assert_eq!(run(&place, &["check", &package()]).code, 0);
     let first = index.lines().next().unwrap();
     place.write("failure_index.jsonl", format!("{first}\n{first}\nnothing\n"));
-    let checked = place.run(&["check", &place.package()]);
+    let checked = run(&place, &["check", &package()]);
     assert_eq!(checked.code, 3);
     for word in ["stands there twice", "no entry of an index", "the package says 2000"] {
         assert!(checked.errors.contains(word), "{}", checked.errors);
     }
     fs::File::create(place.path("failure_index.jsonl")).unwrap().set_len(100 << 20).unwrap();
-    let checked = place.run(&["check", &place.package()]);
+    let checked = run(&place, &["check", &package()]);
     assert!(checked.errors.contains("the index has 104857600 bytes"), "{}", checked.errors);
 }
 
 #[test]
 fn links_that_lead_out_and_missing_or_empty_files_are_refused() {
-    let place = Place::with_failures(5, 5);
-    place.make();
-    fs::write(place.folder.path().join("secret.json"), "{}").unwrap();
+    let place = with_failures(5, 5);
+    make(&place);
+    fs::write(place.root().join("secret.json"), "{}").unwrap();
     let replaced = |name: &str| {
         fs::remove_file(place.path(name)).unwrap();
         place.path(name)
     };
     // Inside of the root, but outside of the iteration.
     let trace = replaced("execution_traces/BS_MT_000000_trace.json");
-    std::os::unix::fs::symlink(place.folder.path().join("secret.json"), trace).unwrap();
+    std::os::unix::fs::symlink(place.root().join("secret.json"), trace).unwrap();
     let sample = replaced("samples/BS_MT_000001.json");
     std::os::unix::fs::symlink("../../../../../secret.json", sample).unwrap();
     drop(replaced("evaluation_results/BS_MT_000002_eval.json"));
     place.write("attribution_analysis/BS_MT_000003_attribution.json", "");
-    let checked = place.run(&["check", &place.package()]);
+    let checked = run(&place, &["check", &package()]);
     assert_eq!(checked.code, 3);
     for line in [
         "failure_samples_index.0.trace_path: a link leads out of the folder",
@@ -164,17 +127,17 @@ fn links_that_lead_out_and_missing_or_empty_files_are_refused() {
     ] {
         assert!(checked.errors.contains(line), "{}", checked.errors);
     }
-    assert_eq!(place.run(&["load", &place.package()]).code, 3);
-    assert_eq!(place.run(&["make", FOLDER]).code, 3);
-    assert_eq!(place.run(&["check", "nothing.json"]).code, 2);
+    assert_eq!(run(&place, &["load", &package()]).code, 3);
+    assert_eq!(run(&place, &["make", FOLDER]).code, 3);
+    assert_eq!(run(&place, &["check", "nothing.json"]).code, 2);
     // Elsewhere nothing that it names is there.
-    let elsewhere = place.run(&["check", &place.package(), "--root", FOLDER]);
+    let elsewhere = run(&place, &["check", &package(), "--root", FOLDER]);
     assert!(elsewhere.errors.contains("execution_output_dir: this does not exist"));
 }
 
 #[test]
 fn a_design_is_checked_from_its_root_and_a_huge_package_is_not_read() {
-    let place = Place::with_failures(1, 1);
+    let place = with_failures(1, 1);
     let package = json!({
         "version": "2.0", "handoff_type": "init_to_execute", "timestamp": "2026-01-04T10:30:00",
         "user_requirement": "生成请假申请场景的评测样本",
@@ -184,40 +147,40 @@ fn a_design_is_checked_from_its_root_and_a_huge_package_is_not_read() {
             "format_specifications_path": "scenarios/leave/format.json",
         },
     });
-    let root = place.folder.path();
+    let root = place.root();
     fs::write(root.join("design.json"), package.to_string()).unwrap();
     fs::write(root.join("scenarios/leave/design.yaml"), "name: leave\n").unwrap();
     fs::write(root.join("scenarios/leave/BusinessRules.md"), "# Rules\n").unwrap();
     std::os::unix::fs::symlink("/etc/passwd", root.join("scenarios/leave/format.json")).unwrap();
-    let checked = place.run(&["check", "design.json"]);
+    let checked = run(&place, &["check", "design.json"]);
     assert_eq!(checked.code, 3);
     let line = "design_artifacts.format_specifications_path: a link leads out of the folder";
     assert!(checked.errors.contains(line), "{}", checked.errors);
     fs::remove_file(root.join("scenarios/leave/format.json")).unwrap();
     fs::write(root.join("scenarios/leave/format.json"), "{}").unwrap();
-    assert_eq!(place.run(&["check", "design.json"]).code, 0);
-    let loaded = place.run(&["load", "design.json"]);
+    assert_eq!(run(&place, &["check", "design.json"]).code, 0);
+    let loaded = run(&place, &["load", "design.json"]);
     assert!(loaded.out.contains("name: leave"), "{}", loaded.out);
     fs::File::create(root.join("huge.json")).unwrap().set_len(100 << 20).unwrap();
-    let huge = place.run(&["check", "huge.json"]);
+    let huge = run(&place, &["check", "huge.json"]);
     assert_eq!(huge.code, 3);
     assert!(huge.errors.contains("it was not read"), "{}", huge.errors);
 }
 
 #[test]
 fn a_folder_that_is_not_whole_or_disagrees_makes_no_package() {
-    let place = Place::with_failures(3, 3);
+    let place = with_failures(3, 3);
     fs::remove_dir_all(place.path("attribution_analysis")).unwrap();
-    let made = place.run(&["make", FOLDER]);
+    let made = run(&place, &["make", FOLDER]);
     assert_eq!(made.code, 3);
     assert!(made.errors.contains("`attribution_analysis`: this does not exist"), "{}", made.errors);
-    let place = Place::with_failures(3, 3);
+    let place = with_failures(3, 3);
     let report = fs::read_to_string(place.path("layer1_problems_report.json")).unwrap();
     place
         .write("layer1_problems_report.json", report.replace("\"BS_MT_000002\"", "\"passed_one\""));
-    let made = place.run(&["make", FOLDER]);
+    let made = run(&place, &["make", FOLDER]);
     assert_eq!(made.code, 3);
     assert!(made.errors.contains("names a sample that did not fail"), "{}", made.errors);
     assert!(!place.path("execute_to_init.json").exists());
-    assert_eq!(place.run(&["make", "/"]).code, 2);
+    assert_eq!(run(&place, &["make", "/"]).code, 2);
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::team::{Place, decision, report};
+use baton_testkit::{Place, decision, report};
 
 const PLAN: &str =
     r###"{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"}"###;
@@ -35,7 +35,7 @@ fn run(place: &Place, task: &str, code: i32) -> String {
 
 #[test]
 fn the_users_words_reach_every_stage() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let names: Vec<_> = fs::read_dir(place.path("prompts")).unwrap().collect();
@@ -50,7 +50,7 @@ fn the_users_words_reach_every_stage() {
 
 #[test]
 fn main_sees_verdicts_notes_files_and_how_a_sub_loop_ended() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let main = prompt(&place, "2-MAIN");
@@ -68,7 +68,7 @@ fn main_sees_verdicts_notes_files_and_how_a_sub_loop_ended() {
 
 #[test]
 fn a_crash_of_a_stage_is_in_mains_next_prompt() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     place.play("1-MAIN", &decision("TEST", PLAN));
     place.write("play/1-TEST.sh", "echo boom >&2; exit 7\n");
     place.play("1-TEST", "");
@@ -80,7 +80,7 @@ fn a_crash_of_a_stage_is_in_mains_next_prompt() {
 
 #[test]
 fn what_agents_note_about_the_project_is_kept_once_and_shown_to_the_next() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let notes = place.read("project/.baton/memory/notes.md");
@@ -90,7 +90,7 @@ fn what_agents_note_about_the_project_is_kept_once_and_shown_to_the_next() {
 
 #[test]
 fn an_agent_withdraws_a_wrong_note_but_not_a_line_of_the_user() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     place.write("project/.baton/memory/notes.md", "# Project notes\n\n- my own line\n");
     let wrong = "\n## Project notes\n- No longer true: tests: sh check.sh (TEST, iteration 1)\n\
@@ -106,7 +106,7 @@ fn an_agent_withdraws_a_wrong_note_but_not_a_line_of_the_user() {
 
 #[test]
 fn reports_that_newer_ones_replaced_are_named_and_open() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let earlier = "1_test_a1.md";
@@ -120,7 +120,7 @@ fn reports_that_newer_ones_replaced_are_named_and_open() {
 
 #[test]
 fn paths_in_an_agents_prompt_open_from_the_project() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let review = prompt(&place, "2-REVIEW");
@@ -134,7 +134,7 @@ fn paths_in_an_agents_prompt_open_from_the_project() {
 
 #[test]
 fn a_second_task_begins_with_its_own_plan_and_without_earlier_reports() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let first = place.read("project/.baton/memory/dev_plan.md");
@@ -157,7 +157,7 @@ fn a_second_task_begins_with_its_own_plan_and_without_earlier_reports() {
 
 #[test]
 fn a_start_that_was_given_up_does_not_keep_the_plan_of_the_task_before_it() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let first = place.read("project/.baton/memory/dev_plan.md");
@@ -186,7 +186,7 @@ fn a_long_task_is_whole_in_a_file_that_main_can_read() {
 
 #[test]
 fn a_plan_that_the_user_wrote_for_the_next_task_stays() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let own = "## Milestone M9: Mine\n\n### M9-T1: my own\n- status: TODO\n";
@@ -199,7 +199,7 @@ fn a_plan_that_the_user_wrote_for_the_next_task_stays() {
 
 /// MAIN asks for these paths first, then decides.
 fn asking(paths: &str) -> Place {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     let ask = format!(
         "if [ ! -f ../asked ]; then touch ../asked; echo '{{\"reads\":{paths}}}'; exit 0; fi\n"
     );
@@ -239,10 +239,10 @@ fn main_reads_nothing_outside_its_folders() {
     let script = place.read("play/1-MAIN.sh");
     place.write("play/1-MAIN.sh", format!("{link}{script}"));
     let args = ["run", TASK, "--executor", "script", "--no-sandbox"];
-    let output = place.run(&args);
+    let answer = place.run(&args);
     let main = prompt(&place, "1-MAIN");
     assert!(!main.contains("the key"), "{main}");
-    assert_ne!(output.status.code(), Some(0));
+    assert_ne!(answer.code, 0);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_file_that_is_too_long_is_cut_by_lines_and_marked() {
 
 #[test]
 fn main_must_decide_after_reading_twice() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     place.play("1-MAIN", r#"{"reads":["memory/notes.md"]}"#);
     place.write("project/.baton/memory/notes.md", "- a note\n");
     let said = run(&place, TASK, 3);
@@ -270,7 +270,7 @@ fn main_must_decide_after_reading_twice() {
 
 #[test]
 fn reads_are_counted_also_when_many_refusals_followed_them() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     place.write("project/.baton/memory/notes.md", "- a note\n");
     place.play("1-MAIN", "no decision");
     let script = "n=$(cat ../count 2>/dev/null || echo 0); echo $((n + 1)) > ../count\n\
@@ -289,7 +289,7 @@ fn reads_are_counted_also_when_many_refusals_followed_them() {
 
 #[test]
 fn a_new_run_completes_the_history_of_a_finished_one() {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     whole_run(&place, 1);
     run(&place, TASK, 0);
     let history = place.history();

@@ -2,65 +2,17 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
+use baton_testkit::{Answer, Place, answer_to};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-struct Place {
-    folder: TempDir,
+fn lab(place: &Place, args: &str) -> Answer {
+    lab_on(place, args, b"")
 }
 
-struct Answer {
-    code: i32,
-    out: String,
-    errors: String,
-}
-
-impl Answer {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("{}{}", self.out, self.errors))
-    }
-}
-
-impl Place {
-    fn new() -> Place {
-        Place { folder: TempDir::new().unwrap() }
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    fn lab(&self, args: &str) -> Answer {
-        self.lab_on(args, b"")
-    }
-
-    fn lab_on(&self, args: &str, input: &[u8]) -> Answer {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .arg("lab")
-            .args(args.split_whitespace())
-            .current_dir(self.folder.path())
-            .env("HOME", self.folder.path())
-            .env_remove("BATON_BLACKBOARD")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // A command that fails early may not read it.
-        let _ = child.stdin.take().unwrap().write_all(input);
-        let answer = child.wait_with_output().unwrap();
-        Answer {
-            code: answer.status.code().unwrap(),
-            out: String::from_utf8(answer.stdout).unwrap(),
-            errors: String::from_utf8(answer.stderr).unwrap(),
-        }
-    }
+fn lab_on(place: &Place, args: &str, input: &[u8]) -> Answer {
+    let args: Vec<&str> = ["lab"].into_iter().chain(args.split_whitespace()).collect();
+    answer_to(place.plain(&args), input)
 }
 
 /// Twelve results of 100 tokens after 2000 of instructions; the last action needs what the first and
@@ -86,9 +38,9 @@ fn packed(text: &str) -> Vec<u8> {
 
 #[test]
 fn a_table_and_an_answer() {
-    let place = Place::new();
+    let place = Place::new(crate::BATON);
     place.write("s.jsonl", session("one") + &session("two"));
-    let answer = place.lab("s.jsonl --policy full,mask:10,mask:10/20");
+    let answer = lab(&place, "s.jsonl --policy full,mask:10,mask:10/20");
     assert_eq!((answer.code, answer.errors.as_str()), (0, ""), "{}", answer.out);
     insta::assert_snapshot!(answer.out, @r#"
     2 sessions from 1 file: 26 calls, 4 facts needed by the agent's actions.
@@ -104,9 +56,9 @@ fn a_table_and_an_answer() {
 
 #[test]
 fn four_policies_without_a_word() {
-    let place = Place::new();
+    let place = Place::new(crate::BATON);
     place.write("s.jsonl", session("one"));
-    let json = place.lab("s.jsonl --json").json();
+    let json = lab(&place, "s.jsonl --json").json();
     let names: Vec<&str> = json["policies"]
         .as_array()
         .unwrap()
@@ -114,15 +66,15 @@ fn four_policies_without_a_word() {
         .filter_map(|own| own["policy"].as_str())
         .collect();
     assert_eq!(names, ["full", "mask:10", "mask:10/20", "baton"]);
-    let answer = place.lab("s.jsonl");
+    let answer = lab(&place, "s.jsonl");
     assert!(answer.out.contains("\nBaton would have cost "), "{}", answer.out);
 }
 
 #[test]
 fn figures_for_programs() {
-    let place = Place::new();
+    let place = Place::new(crate::BATON);
     place.write("s.jsonl", session("one"));
-    let json = place.lab("s.jsonl --policy mask:10,mask:10 --json").json();
+    let json = lab(&place, "s.jsonl --policy mask:10,mask:10 --json").json();
     let policies = json["policies"].as_array().unwrap();
     let names: Vec<&str> = policies.iter().map(|own| own["policy"].as_str().unwrap()).collect();
     assert_eq!(names, ["full", "mask:10"], "the base is added, doubles are not");
@@ -168,7 +120,7 @@ fn figures_for_programs() {
         "talk.json",
         r#"[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hi"}]"#,
     );
-    let json = place.lab("talk.json --policy full --json").json();
+    let json = lab(&place, "talk.json --policy full --json").json();
     assert_eq!(
         (&json["policies"][0]["nfr"], &json["policies"][0]["adj"]),
         (&Value::Null, &json!(1.0))
@@ -177,35 +129,35 @@ fn figures_for_programs() {
 
 #[test]
 fn folders_packed_files_and_standard_input() {
-    let place = Place::new();
+    let place = Place::new(crate::BATON);
     place.write("all/a/s.jsonl.gz", packed(&(session("one") + &session("two"))));
     place.write("all/b/no-name", session("three"));
     place.write("all/b/notes.md", "# notes");
     place.write("all/package.json", "{\n  \"name\": \"x\"\n}");
     place.write("all/empty", "");
     place.write("all/.git/s.jsonl", session("four"));
-    let json = place.lab("all --policy full --json").json();
+    let json = lab(&place, "all --policy full --json").json();
     assert_eq!(
         (&json["sessions"], &json["files"], &json["passed_over"]),
         (&json!(3), &json!(2), &json!(3))
     );
-    let json = place.lab_on("- --policy full --json", &packed(&session("one"))).json();
+    let json = lab_on(&place, "- --policy full --json", &packed(&session("one"))).json();
     assert_eq!(json["sessions"], 1);
     // Two packed files behind one another are one.
     place.write("two.gz", [packed(&session("one")), packed(&session("two"))].concat());
-    assert_eq!(place.lab("two.gz --policy full --json").json()["sessions"], 2);
+    assert_eq!(lab(&place, "two.gz --policy full --json").json()["sessions"], 2);
 }
 
 #[test]
 fn sessions_are_chosen() {
-    let place = Place::new();
+    let place = Place::new(crate::BATON);
     let cut = session("cut").replace(
         "{\"r\":\"obs\",\"t\":\"known_fact_5 ",
         "{\"r\":\"summary\",\"t\":\"so far\"},{\"r\":\"obs\",\"t\":\"known_fact_5 ",
     );
     place.write("s.jsonl", session("whole") + &cut);
     let count = |args: &str| {
-        let json = place.lab(&format!("s.jsonl --policy full --json {args}")).json();
+        let json = lab(&place, &format!("s.jsonl --policy full --json {args}")).json();
         (
             json["sessions"].as_u64().unwrap_or_default(),
             json["left_out"].as_u64().unwrap_or_default(),
@@ -216,7 +168,7 @@ fn sessions_are_chosen() {
     assert_eq!(count("--segments"), (3, 0));
     assert_eq!(count("--segments --min-calls 7"), (2, 1));
     assert_eq!(count("--segments --compacted"), (2, 1));
-    let answer = place.lab("s.jsonl --policy full --min-calls 99");
+    let answer = lab(&place, "s.jsonl --policy full --min-calls 99");
     assert_eq!(answer.code, 2, "{}", answer.out);
     insta::assert_snapshot!(answer.errors, @r#"
     error: 2 sessions found, none with 99 answers or more
@@ -226,26 +178,26 @@ fn sessions_are_chosen() {
 
 #[test]
 fn damaged_lines_are_said_and_stop_nothing() {
-    let place = Place::new();
+    let place = Place::new(crate::BATON);
     let good = session("one");
     place.write("s.jsonl", format!("{good}\n{{\"id\": \"torn\n{good}also this\n"));
-    let answer = place.lab("s.jsonl --policy full");
+    let answer = lab(&place, "s.jsonl --policy full");
     assert_eq!(answer.code, 0);
     insta::assert_snapshot!(answer.errors, @"s.jsonl:3:12: warning: lines that were passed over: 2; the first: this cannot be read: EOF while parsing a string");
-    let json = place.lab("s.jsonl --policy full --json").json();
+    let json = lab(&place, "s.jsonl --policy full --json").json();
     assert_eq!(json["damaged"], json!([{ "file": "s.jsonl", "lines": 2, "first_line": 3 }]));
     assert_eq!(json["sessions"], 2);
     // A packed file that was cut: what came before counts.
     let whole = packed(&good.repeat(300));
     place.write("cut.gz", &whole[..whole.len() / 2]);
-    let json = place.lab("cut.gz --policy full --json").json();
+    let json = lab(&place, "cut.gz --policy full --json").json();
     assert!(json["sessions"].as_u64().unwrap() > 5, "{json}");
     assert_eq!(json["damaged"][0]["lines"], 1);
 }
 
 #[test]
 fn what_is_wrong_is_explained() {
-    let place = Place::new();
+    let place = Place::new(crate::BATON);
     place.write("notes.md", "# notes\n");
     place.write("s.jsonl", session("one"));
     place.write("empty/x", "");
@@ -258,16 +210,16 @@ fn what_is_wrong_is_explained() {
         ("s.jsonl --policy full --plot no/such/folder/x.svg", 1),
         ("", 2),
     ] {
-        let answer = place.lab(args);
+        let answer = lab(&place, args);
         assert_eq!(answer.code, code, "{args}: {}", answer.errors);
         assert!(answer.out.is_empty() && !answer.errors.is_empty(), "{args}: {}", answer.out);
     }
     // A wrong file beside a long one: everything ends, and nothing waits for ever.
     place.write("long.jsonl", session("one").repeat(300));
-    assert_eq!(place.lab("long.jsonl notes.md long.jsonl --policy full").code, 3);
-    assert_eq!(place.lab("notes.md long.jsonl --policy full").code, 3);
+    assert_eq!(lab(&place, "long.jsonl notes.md long.jsonl --policy full").code, 3);
+    assert_eq!(lab(&place, "notes.md long.jsonl --policy full").code, 3);
     let explained: String = ["notes.md", "s.jsonl --policy msk:10", "s.jsonl --plot x.png"]
-        .map(|args| format!("$ {args}\n{}", place.lab(&format!("{args} --policy full")).errors))
+        .map(|args| format!("$ {args}\n{}", lab(&place, &format!("{args} --policy full")).errors))
         .concat();
     insta::assert_snapshot!(explained, @r#"
     $ notes.md
@@ -289,14 +241,14 @@ fn what_is_wrong_is_explained() {
 
 #[test]
 fn a_picture_is_drawn() {
-    let place = Place::new();
+    let place = Place::new(crate::BATON);
     place.write("s.jsonl", session("one"));
     let names = "full,mask:10,mask:10/20,mask:9,mask:8,last:10,edit:1/3";
     for (file, start) in [("a.svg", "<svg "), ("a.HTML", "<!doctype html>")] {
-        let answer = place.lab(&format!("s.jsonl --policy {names} --plot {file}"));
+        let answer = lab(&place, &format!("s.jsonl --policy {names} --plot {file}"));
         assert_eq!(answer.code, 0, "{}", answer.errors);
         assert!(answer.out.contains(&format!("Drawn into {file}.")), "{}", answer.out);
-        let picture = fs::read_to_string(place.folder.path().join(file)).unwrap();
+        let picture = fs::read_to_string(place.root().join(file)).unwrap();
         assert!(picture.starts_with(start) && picture.contains("</svg>"), "{picture}");
         // A name a policy, none on another.
         let mut heights = Vec::new();
@@ -311,14 +263,14 @@ fn a_picture_is_drawn() {
     }
     // Where nothing was needed there is nothing to draw, and it is said.
     place.write("talk.json", r#"[{"role": "assistant", "content": "hi"}]"#);
-    assert_eq!(place.lab("talk.json --policy full --plot b.svg").code, 0);
-    let picture = fs::read_to_string(place.folder.path().join("b.svg")).unwrap();
+    assert_eq!(lab(&place, "talk.json --policy full --plot b.svg").code, 0);
+    let picture = fs::read_to_string(place.root().join("b.svg")).unwrap();
     assert!(picture.contains("no action needed a fact"));
 }
 
 #[test]
 fn help_teaches() {
-    let answer = Place::new().lab("--help");
+    let answer = lab(&Place::new(crate::BATON), "--help");
     assert_eq!(answer.code, 0);
     for word in
         ["needed-fact recall", "Examples:", "mask:K/B", "edit:T/K", ".traj", "No model is called"]

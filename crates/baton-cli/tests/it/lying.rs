@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::team::{self, Place, decision};
+use baton_testkit::{Place, decision};
 use serde_json::{Value, json};
 
 const PLAN: &str =
@@ -13,7 +13,7 @@ const VERIFIED: &str = "\"update M1-T1 status to VERIFIED\"";
 const POLICY: &str = "project/.baton/memory/verification_policy.json";
 
 fn report(iteration: u32, verdict: &str, blockers: &str) -> String {
-    format!("{}\ncoverage: 91%\n", team::report(iteration, verdict, blockers))
+    format!("{}\ncoverage: 91%\n", baton_testkit::report(iteration, verdict, blockers))
 }
 
 fn pass(iteration: u32) -> String {
@@ -23,7 +23,7 @@ fn pass(iteration: u32) -> String {
 /// A team that does its work: TEST writes a test, REVIEW looks at it, and the run finishes in its
 /// third iteration.
 fn honest() -> Place {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     place.play("1-MAIN", &decision("TEST", PLAN));
     place.write("play/1-TEST.sh", "echo '#[test]' > src/tests.rs\n");
     place.play("1-TEST", &pass(1));
@@ -85,7 +85,7 @@ fn resume(place: &Place, iterations: u32, code: i32) -> String {
 }
 
 fn status(place: &Place) -> Value {
-    serde_json::from_slice(&place.run(&["status", "--json"]).stdout).unwrap()
+    place.run(&["status", "--json"]).json()
 }
 
 /// FINISH was refused in the last iteration, for this reason, in the output and in the history.
@@ -279,7 +279,7 @@ fn a_file_that_received_the_output_of_an_earlier_process_voids_nothing() {
         finish(&place, 3, "null");
         let mut shell = Command::new("sh");
         let script = "\"$0\" run 'Make add() safe' --executor script --max-iterations 2 > events";
-        shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_baton"));
+        shell.arg("-c").arg(script).arg(crate::BATON);
         shell.current_dir(place.path("project")).env("HOME", place.path("home"));
         shell.stdin(Stdio::null()).stderr(Stdio::null());
         assert_eq!(shell.status().unwrap().code(), Some(4));
@@ -316,7 +316,7 @@ fn no_finish_without_a_review() {
 fn no_finish_without_a_line_of_coverage() {
     let place = honest();
     can_measure_coverage(&place);
-    place.play("1-TEST", &team::report(1, "PASS", "none"));
+    place.play("1-TEST", &baton_testkit::report(1, "PASS", "none"));
     refused(&place, 3, "the coverage line is missing; the minimum is 80%");
 }
 
@@ -640,7 +640,7 @@ fn new_files_of_the_user_during_a_review_are_kept_and_named_and_void_nothing() {
     let place = honest();
     place.write("play/2-REVIEW.sh", "echo thought > notes.md\n");
     let args = ["run", "Make add() safe", "--executor", "script", "--json"];
-    let out = String::from_utf8(place.run(&args).stdout).unwrap();
+    let out = place.run(&args).out;
     assert!(out.contains("\"unexpected\":[\"notes.md\"]"), "{out}");
 }
 

@@ -24,7 +24,20 @@ mod runs;
 mod scenario;
 mod scenario_demo;
 mod scenario_runs;
-mod scripted;
 mod stored;
-mod talk;
-mod team;
+
+use baton_testkit::{Model, Place};
+use serde_json::Value;
+
+/// The binary under test.
+const BATON: &str = env!("CARGO_BIN_EXE_baton");
+
+/// A project with the blackboard of a pack, and a team that is played by a script.
+fn team(pack: &str) -> Place {
+    Place::of_team(BATON).with_board(pack)
+}
+
+/// A small project, and a model that gives these answers.
+fn talk(answers: Vec<Value>) -> Place {
+    Place::of_agent(BATON, Model::start(answers))
+}

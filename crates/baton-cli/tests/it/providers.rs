@@ -7,68 +7,31 @@ mod schemas;
 mod server;
 mod windows;
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
-use tempfile::TempDir;
+use baton_testkit::{Place, answer};
 
 use rules::Provider;
 use server::Server;
 
 /// A small project and a home.
-struct Place {
-    folder: TempDir,
+fn project() -> Place {
+    let place = Place::new(crate::BATON).at("project");
+    place.write("project/src/lib.rs", "fn add() {}\n");
+    place
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = Place { folder: TempDir::new().unwrap() };
-        for folder in ["project/src", "home/.config/baton"] {
-            fs::create_dir_all(place.path(folder)).unwrap();
-        }
-        place.write("project/src/lib.rs", "fn add() {}\n");
-        place
-    }
+/// With the blackboard of a pack.
+fn project_with(pack: &str) -> Place {
+    project().with_board(pack)
+}
 
-    /// With the blackboard of a pack.
-    fn with(pack: &str) -> Place {
-        let place = Place::new();
-        place.expect(&["init", "--pack", pack], &[], 0);
-        place
-    }
+/// The user's own configuration.
+fn configure(place: &Place, text: &str) {
+    place.write("home/.config/baton/baton.toml", text);
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    /// The user's own configuration.
-    fn configure(&self, text: &str) {
-        self.write("home/.config/baton/baton.toml", text);
-    }
-
-    /// Runs with these variables alone and expects this exit code; what was printed.
-    fn expect(&self, args: &[&str], variables: &[(&str, &str)], code: i32) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args(args).current_dir(self.path("project")).stdin(Stdio::null()).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", self.path("home"));
-        let output = command.envs(variables.iter().copied()).output().unwrap();
-        let said = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        said
-    }
+/// Runs with these variables alone and expects this exit code; everything that was printed.
+fn expect(place: &Place, args: &[&str], variables: &[(&str, &str)], code: i32) -> String {
+    answer(place.plain(args).envs(variables.iter().copied())).expect(args, code)
 }
 
 /// The flags that name a server.

@@ -3,8 +3,7 @@
 
 use std::fs;
 
-use crate::scripted::{Model, text};
-use crate::talk::{Place, said};
+use baton_testkit::{Model, Place, answer, text};
 use serde_json::{Value, json};
 
 fn question(title: &str) -> Value {
@@ -32,7 +31,7 @@ fn journal(place: &Place) -> String {
 #[test]
 fn a_run_continues_without_flags_whatever_the_environment_offers_now() {
     let report = "iteration: 2\nverdict: PASS\nblockers: none\n\nM1-T1\n";
-    let place = Place::new(vec![question("One?"), to_dev(), text(report), question("Two?")]);
+    let place = crate::talk(vec![question("One?"), to_dev(), text(report), question("Two?")]);
     let settings = "home/.config/baton/baton.toml";
     place.write(settings, "[agents.DEV]\nmodel = \"worker\"\n");
     place.expect(&["run", "Go."], 10);
@@ -44,28 +43,28 @@ fn a_run_continues_without_flags_whatever_the_environment_offers_now() {
         let mut command = place.plain(args);
         command.env("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef");
         command.env("ANTHROPIC_BASE_URL", &other.url).env("BATON_MODEL", "fourth");
-        said(&command.output().unwrap(), args, code)
+        answer(command).expect(args, code)
     };
     let printed = answer(&["answer", "1"], 10);
     assert!(printed.contains("[2] DEV: PASS") && printed.contains("Two?"), "{printed}");
     assert!(!printed.contains("this run began with"), "{printed}");
-    assert_eq!(models(&place.model), ["scripted", "scripted", "worker", "scripted"]);
+    assert_eq!(models(place.model()), ["scripted", "scripted", "worker", "scripted"]);
     answer(&["resume"], 10);
     assert_eq!(other.requests().len(), 0);
 }
 
 #[test]
 fn flags_at_resume_win_are_reported_and_are_remembered_from_then_on() {
-    let place = Place::new(vec![question("One?"), question("Two?")]);
+    let place = crate::talk(vec![question("One?"), question("Two?")]);
     place.expect(&["run", "Go."], 10);
     let args = ["answer", "1", "--model", "second"];
-    let printed = said(&place.plain(&args).output().unwrap(), &args, 10);
+    let printed = answer(place.plain(&args)).expect(&args, 10);
     let change = "this run began with model scripted; continuing with model second\n";
     assert_eq!(printed.matches(change).count(), 1, "{printed}");
     let args = ["answer", "1"];
-    let printed = said(&place.plain(&args).output().unwrap(), &args, 10);
+    let printed = answer(place.plain(&args)).expect(&args, 10);
     assert!(!printed.contains("this run began with"), "{printed}");
-    assert_eq!(models(&place.model), ["scripted", "second", "second"]);
+    assert_eq!(models(place.model()), ["scripted", "second", "second"]);
     // Another provider does not inherit the server and the model of the first.
     let other = Model::start(vec![question("Three?")]);
     let args = ["answer", "1", "--provider", "openai-responses", "--model", "third"];
@@ -74,7 +73,7 @@ fn flags_at_resume_win_are_reported_and_are_remembered_from_then_on() {
     let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
     let change = "this run began with provider openai-chat, server";
     assert!(printed.contains(change) && printed.contains("model third"), "{printed}");
-    assert_eq!(models(&place.model).len(), 3);
+    assert_eq!(models(place.model()).len(), 3);
     assert!(!other.requests().is_empty());
 }
 
@@ -83,31 +82,30 @@ const PARKED: [&str; 4] = ["run", "Go.", "--stage-tokens", "10"];
 
 #[test]
 fn a_key_that_the_remembered_provider_needs_is_named_when_it_is_missing() {
-    let place = Place::new(vec![]);
+    let place = crate::talk(vec![]);
     for (provider, variable) in
         [("anthropic", "ANTHROPIC_API_KEY"), ("openai-responses", "OPENAI_API_KEY")]
     {
         let flags = ["--provider", provider, "--model", "m"];
         let mut command = place.plain(&[&PARKED[..], &flags].concat());
         command.env(variable, "sk-0123456789abcdef");
-        said(&command.output().unwrap(), &flags, 4);
+        answer(command).expect(&flags, 4);
         let mut command = place.plain(&["resume"]);
-        let printed = command.env_remove(variable).output().unwrap();
-        let printed = said(&printed, &["resume"], 2);
+        let printed = answer(command.env_remove(variable)).expect(&["resume"], 2);
         let expected = format!("this run calls {provider}, and {variable} is not set");
         assert!(printed.contains(&expected), "{printed}");
-        said(&place.plain(&["stop", "--abandon"]).output().unwrap(), &["stop"], 0);
+        answer(place.plain(&["stop", "--abandon"])).expect(&["stop"], 0);
     }
 }
 
 #[test]
 fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
-    let place = Place::new(vec![]);
+    let place = crate::talk(vec![]);
     let flags =
         ["--provider", "openai-chat", "--base-url", "http://models.invalid/v1", "--model", "m"];
     let args = [&PARKED[..], &flags, &["--no-sandbox"]].concat();
-    said(&place.plain(&args).output().unwrap(), &args, 4);
-    let resume = |args: &[&str], code| said(&place.plain(args).output().unwrap(), args, code);
+    answer(place.plain(&args)).expect(&args, 4);
+    let resume = |args: &[&str], code| answer(place.plain(args)).expect(args, code);
     // One's own is remembered.
     let printed = resume(&["resume"], 4);
     assert!(!printed.contains("this run began with"), "{printed}");
@@ -119,11 +117,11 @@ fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
     let change = "this run began with no sandbox; continuing with the sandbox";
     assert!(printed.contains(change), "{printed}");
     resume(&["resume"], 4);
-    said(&place.plain(&["stop", "--abandon"]).output().unwrap(), &["stop"], 0);
+    answer(place.plain(&["stop", "--abandon"])).expect(&["stop"], 0);
     // A provider's own server needs no word, a sandbox that is off does.
     let args = [&PARKED[..], &["--provider", "openai-responses", "--model", "m", "--no-sandbox"]];
     let args = args.concat();
-    said(&place.plain(&args).output().unwrap(), &args, 4);
+    answer(place.plain(&args)).expect(&args, 4);
     fs::remove_file(place.path("home/.local/share/baton/setups.json")).unwrap();
     let printed = resume(&["resume"], 4);
     assert!(printed.contains(change), "{printed}");
@@ -132,13 +130,13 @@ fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
 #[test]
 fn a_name_that_only_looks_local_is_another_machine() {
     for url in ["http://localhost.models.invalid/v1", "http://127.models.invalid/v1"] {
-        let place = Place::new(vec![]);
+        let place = crate::talk(vec![]);
         let flags = ["--provider", "openai-chat", "--base-url", url, "--model", "m"];
         let args = [&PARKED[..], &flags].concat();
-        said(&place.plain(&args).output().unwrap(), &args, 4);
+        answer(place.plain(&args)).expect(&args, 4);
         fs::remove_file(place.path("home/.local/share/baton/setups.json")).unwrap();
         let args = ["resume"];
-        let printed = said(&place.plain(&args).output().unwrap(), &args, 2);
+        let printed = answer(place.plain(&args)).expect(&args, 2);
         assert!(printed.contains(&format!("names the server {url}")), "{printed}");
     }
 }

@@ -2,13 +2,11 @@
 //! model; and what is shown when it is not the same run.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::scripted::{Asked, Model, call, text};
+use baton_testkit::{Asked, Model, Place, answer, call, text};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 const PLAN: &str = "## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n";
 /// Prints something else in every run.
@@ -27,80 +25,54 @@ fn team(asked: &Asked) -> Value {
     let report =
         || text(&format!("iteration: {iteration}\nverdict: PASS\nblockers: none\n\nM1-T1\n"));
     match (asked.header("x-baton-stage").unwrap(), iteration, step) {
-        ("main", "1", _) => decision("DEV", &json!({ "replace": PLAN })),
-        ("main", "2", _) => decision("REVIEW", &Value::Null),
-        ("main", _, _) => decision("FINISH", &json!("update M1-T1 status to VERIFIED")),
-        ("finish_check", _, _) => decision("FINISH", &Value::Null),
-        ("dev", _, 0) => call("Bash", json!({ "command": VOLATILE })),
-        ("dev", _, 1) => call("Read", json!({ "path": "src/lib.rs" })),
-        ("dev", _, 2) => {
+        ("MAIN", "1", _) => decision("DEV", &json!({ "replace": PLAN })),
+        ("MAIN", "2", _) => decision("REVIEW", &Value::Null),
+        ("MAIN", _, _) => decision("FINISH", &json!("update M1-T1 status to VERIFIED")),
+        ("FINISH_CHECK", _, _) => decision("FINISH", &Value::Null),
+        ("DEV", _, 0) => call("Bash", json!({ "command": VOLATILE })),
+        ("DEV", _, 1) => call("Read", json!({ "path": "src/lib.rs" })),
+        ("DEV", _, 2) => {
             call("Edit", json!({ "path": "src/lib.rs", "old": "{}", "new": "{ /* safe */ }" }))
         }
-        ("dev", _, 3) => call("Bash", json!({ "command": "date +%N > stamp; ls" })),
-        ("review", _, 0) => call("Read", json!({ "path": "src/lib.rs" })),
+        ("DEV", _, 3) => call("Bash", json!({ "command": "date +%N > stamp; ls" })),
+        ("REVIEW", _, 0) => call("Read", json!({ "path": "src/lib.rs" })),
         _ => report(),
     }
 }
 
-struct Place {
-    folder: TempDir,
+/// Three copies of a project, in which commands run by the name of the copy.
+fn copies() -> Place {
+    let place = Place::new(crate::BATON);
+    place.write("first/src/lib.rs", "fn add() {}\n");
+    expect(&place, "first", &["init"], 0);
+    let policy = "first/.baton/memory/verification_policy.json";
+    let mut rules: Value = serde_json::from_str(&place.read(policy)).unwrap();
+    rules["tdd_rules"]["min_coverage"] = 0.into();
+    rules["finish_rules"]["passes"] = json!(["REVIEW"]);
+    rules["gates"] = json!([{ "on": "FINISH", "run": VOLATILE }]);
+    place.write(policy, format!("{rules:#}\n"));
+    for project in ["second", "third"] {
+        copy(&place.path("first"), &place.path(project));
+    }
+    for project in ["first", "second", "third"] {
+        expect(&place, project, &["trust"], 0);
+    }
+    place
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = Place { folder: TempDir::new().unwrap() };
-        fs::create_dir_all(place.path("first/src")).unwrap();
-        fs::create_dir_all(place.path("home")).unwrap();
-        fs::write(place.path("first/src/lib.rs"), "fn add() {}\n").unwrap();
-        place.expect("first", &["init"], 0);
-        let policy = place.path("first/.baton/memory/verification_policy.json");
-        let text = fs::read_to_string(&policy).unwrap();
-        let mut rules: Value = serde_json::from_str(&text).unwrap();
-        rules["tdd_rules"]["min_coverage"] = 0.into();
-        rules["finish_rules"]["passes"] = json!(["REVIEW"]);
-        rules["gates"] = json!([{ "on": "FINISH", "run": VOLATILE }]);
-        fs::write(&policy, format!("{rules:#}\n")).unwrap();
-        for project in ["second", "third"] {
-            copy(&place.path("first"), &place.path(project));
-        }
-        for project in ["first", "second", "third"] {
-            place.expect(project, &["trust"], 0);
-        }
-        place
-    }
+fn expect(place: &Place, project: &str, args: &[&str], code: i32) -> String {
+    answer(place.plain(args).current_dir(place.path(project))).expect(args, code)
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn run(&self, project: &str, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args(args).current_dir(self.path(project)).stdin(Stdio::null()).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", self.path("home"));
-        command.output().unwrap()
-    }
-
-    fn expect(&self, project: &str, args: &[&str], code: i32) -> String {
-        let output = self.run(project, args);
-        let said = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        said
-    }
-
-    /// Records a run in the first project; its cassette.
-    fn record(&self, more: &[&str]) -> String {
-        let model = Model::answering(|_, asked| team(asked));
-        let cassette = self.path("calls.jsonl").to_str().unwrap().to_owned();
-        let flags = ["--provider", "openai-chat", "--base-url", &model.url, "--model", "scripted"];
-        let args = [&["run", "Make it safe", "--record", &cassette][..], &flags, more].concat();
-        let said = self.expect("first", &args, 0);
-        assert!(said.contains("finished"), "{said}");
-        cassette
-    }
+/// Records a run in the first project; its cassette.
+fn record(place: &Place, more: &[&str]) -> String {
+    let model = Model::answering(|_, asked| team(asked));
+    let cassette = place.path("calls.jsonl").to_str().unwrap().to_owned();
+    let flags = ["--provider", "openai-chat", "--base-url", &model.url, "--model", "scripted"];
+    let args = [&["run", "Make it safe", "--record", &cassette][..], &flags, more].concat();
+    let said = expect(place, "first", &args, 0);
+    assert!(said.contains("finished"), "{said}");
+    cassette
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -124,15 +96,15 @@ fn another_second() {
 
 #[test]
 fn a_recorded_run_replays_in_a_copy_of_the_project_without_model_or_flags() {
-    let place = Place::new();
+    let place = copies();
     let settings = place.path("home/.config/baton/baton.toml");
     fs::create_dir_all(settings.parent().unwrap()).unwrap();
     // Two models, one recording.
     fs::write(&settings, "[agents.REVIEW]\nmodel = \"reviewer\"\n").unwrap();
-    let cassette = place.record(&[]);
+    let cassette = record(&place, &[]);
     fs::write(&settings, "").unwrap();
     another_second();
-    let said = place.expect("second", &["run", "Make it safe", "--replay", &cassette], 0);
+    let said = expect(&place, "second", &["run", "Make it safe", "--replay", &cassette], 0);
     assert!(said.contains("finished\nfiles changed: src/lib.rs, stamp\n"), "{said}");
     let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
     assert_eq!(read("second/src/lib.rs"), "fn add() { /* safe */ }\n");
@@ -151,14 +123,14 @@ fn a_recorded_run_replays_in_a_copy_of_the_project_without_model_or_flags() {
     };
     assert_eq!(printed("first"), printed("second"));
     // A second replay finds the same calls again, a run that replays does not call a model later.
-    assert!(place.expect("second", &["resume"], 2).contains("is finished"));
+    assert!(expect(&place, "second", &["resume"], 2).contains("is finished"));
 }
 
 #[test]
 fn a_replay_that_differs_shows_the_message_and_the_line() {
-    let place = Place::new();
-    let cassette = place.record(&[]);
-    let said = place.expect("second", &["run", "Make it fast", "--replay", &cassette], 1);
+    let place = copies();
+    let cassette = record(&place, &[]);
+    let said = expect(&place, "second", &["run", "Make it fast", "--replay", &cassette], 1);
     let expected = "(-, call 1 of 12) differs in message 1 (user), content, line ";
     assert!(said.contains(expected), "{said}");
     let lines = |mark: &str| -> Vec<String> {
@@ -171,18 +143,18 @@ fn a_replay_that_differs_shows_the_message_and_the_line() {
     );
     assert!(said.contains("| # The task, the user's order\n"), "context: {said}");
     // A run that replays a cassette does not continue with a model that happens to be there.
-    let said = place.expect("second", &["resume"], 2);
+    let said = expect(&place, "second", &["resume"], 2);
     assert!(said.contains("this run replays a cassette"), "{said}");
     // A file that is not as it was: the result of the tool that read it.
     fs::write(place.path("third/src/lib.rs"), "// new\nfn add() {}\n").unwrap();
-    let said = place.expect("third", &["run", "Make it safe", "--replay", &cassette], 1);
+    let said = expect(&place, "third", &["run", "Make it safe", "--replay", &cassette], 1);
     assert!(said.contains("(tool), content, line 1:"), "{said}");
     assert!(said.contains("// new"), "{said}");
 }
 
 #[test]
 fn a_recorded_task_of_the_agent_replays_without_model_or_flags() {
-    let place = Place::new();
+    let place = copies();
     let model = Model::answering(|number, _| match number {
         0 => call("Bash", json!({ "command": VOLATILE })),
         _ => text("done"),
@@ -190,8 +162,8 @@ fn a_recorded_task_of_the_agent_replays_without_model_or_flags() {
     let cassette = place.path("exec.jsonl").to_str().unwrap().to_owned();
     let flags = ["--provider", "openai-chat", "--base-url", &model.url, "--model", "scripted"];
     let task = ["exec", "-p", "Look."];
-    place.expect("first", &[&task[..], &flags, &["--record", &cassette]].concat(), 0);
-    let said = place.expect("second", &[&task[..], &["--replay", &cassette]].concat(), 0);
+    expect(&place, "first", &[&task[..], &flags, &["--record", &cassette]].concat(), 0);
+    let said = expect(&place, "second", &[&task[..], &["--replay", &cassette]].concat(), 0);
     assert!(said.contains("done\n"), "{said}");
     assert_eq!(model.requests().len(), 2, "a replay calls no model");
 }

@@ -7,17 +7,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use baton_testkit::{Place, decision, report};
 use serde_json::json;
 use tempfile::TempDir;
-
-use crate::team::{Place, decision, report};
 
 const PLAN: &str =
     r###"{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"}"###;
 
 /// A run that passes, reviews and finishes.
 fn tdd() -> Place {
-    let place = Place::with("tdd");
+    let place = crate::team("tdd");
     place.with_short_rules();
     place.play("1-MAIN", &decision("DEV", PLAN));
     place.play("1-DEV", &report(1, "PASS", "none"));
@@ -186,7 +185,7 @@ fn progress_lines_have_the_number_of_their_iteration_after_a_resume() {
 }
 
 fn status(place: &Place) -> serde_json::Value {
-    serde_json::from_slice(&place.run(&["status", "--json"]).stdout).unwrap()
+    place.run(&["status", "--json"]).json()
 }
 
 #[test]
@@ -593,7 +592,7 @@ fn an_agent_cannot_make_baton_write_or_remove_what_is_not_the_blackboards() {
         let first = place.run(&UNCONFINED);
         // Some of it stops the run, some only must not work.
         fs::remove_file(place.path("play/1-DEV.sh")).unwrap();
-        if first.status.code() != Some(0) {
+        if first.code != 0 {
             place.expect(&RESUME, 0);
         }
         let found: Vec<String> = fs::read_dir(place.path("precious"))
@@ -684,8 +683,7 @@ fn a_runs_own_budget_goes_before_the_configuration_when_it_is_resumed() {
         format!("{own}\n[limits]\niterations = 99\nminutes = 500\n"),
     );
     place.expect(&RESUME, 3);
-    let status = place.run(&["status", "--json"]);
-    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let status = place.run(&["status", "--json"]).json();
     assert_eq!(
         (&status["limits"]["iterations"], &status["limits"]["seconds"]),
         (&7.into(), &300.into())
@@ -727,9 +725,9 @@ fn a_program_that_is_gone_stops_the_run_and_is_not_taken_for_a_failing_agent() {
 #[test]
 fn events_come_as_json_lines_for_programs() {
     let place = tdd();
-    let output = place.run(&["run", "Make add() safe", "--executor", "script", "--json"]);
-    let out = String::from_utf8(output.stdout).unwrap();
-    let events: Vec<serde_json::Value> = out
+    let answer = place.run(&["run", "Make add() safe", "--executor", "script", "--json"]);
+    let events: Vec<serde_json::Value> = answer
+        .out
         .lines()
         .take_while(|line| *line != "{")
         .map(|line| serde_json::from_str(line).unwrap())
@@ -737,7 +735,7 @@ fn events_come_as_json_lines_for_programs() {
     assert_eq!(events[0]["event"], "run_started");
     assert_eq!(events.last().unwrap()["event"], "finished");
     assert!(events.iter().enumerate().all(|(index, event)| event["seq"] == index + 1));
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(answer.errors.is_empty(), "{}", answer.errors);
 }
 
 #[test]

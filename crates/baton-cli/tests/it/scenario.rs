@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::ops::Deref;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use crate::scripted::{self, Asked, Model};
+use baton_testkit::{Answer, Asked, Model, Place, answer};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 const TOOL: &str = r#"
 import json, sys, time
@@ -34,11 +33,19 @@ for line in sys.stdin:
     print(json.dumps({"passed": True, "reason": "fine"}), flush=True)
 "#;
 
-struct Place {
-    folder: TempDir,
-    model: Model,
+/// The scenario `leave`, and its model.
+struct Leave {
+    place: Place,
     /// Stage and first words of the user, of each call.
     log: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Deref for Leave {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
 }
 
 /// What the user says is what the target does: `how: hang` calls the tool so.
@@ -46,15 +53,15 @@ fn target(asked: &Asked) -> Value {
     let messages = asked.body["messages"].as_array().unwrap();
     let last = messages.last().unwrap();
     if last["role"] == "tool" {
-        return scripted::text("Done.");
+        return baton_testkit::text("Done.");
     }
     let said = last["content"].to_string();
     match said.split_once("how:") {
         Some((_, how)) => {
             let how = how.trim_matches(|c: char| !c.is_alphanumeric());
-            scripted::call("deduct", json!({ "how": how }))
+            baton_testkit::call("deduct", json!({ "how": how }))
         }
-        None => scripted::text("I do nothing."),
+        None => baton_testkit::text("I do nothing."),
     }
 }
 
@@ -70,12 +77,12 @@ fn judged(stage: &str, number: usize, wrong_reports: usize) -> Value {
         "checker" => json!({"passed": true, "reason": "polite", "turns": [1]}),
         _ => json!({"message": "thanks", "done": true}),
     };
-    scripted::text(&answer.to_string())
+    baton_testkit::text(&answer.to_string())
 }
 
-impl Place {
+impl Leave {
     /// The first so many reports name a sample that did not fail.
-    fn new(wrong_reports: usize) -> Place {
+    fn new(wrong_reports: usize) -> Leave {
         let log = Arc::<Mutex<Vec<(String, String)>>>::default();
         let own = log.clone();
         let model = Model::answering(move |_, asked| {
@@ -90,7 +97,8 @@ impl Place {
                 stage => judged(stage, number, wrong_reports),
             }
         });
-        let place = Place { folder: TempDir::new().unwrap(), model, log };
+        let place = Place::new(crate::BATON).names("scenarios/leave").with_model(model);
+        let place = Leave { place, log };
         place.write("unified_scenario_design.yaml", "name: leave\ntarget:\n  max_steps: 6\n");
         place.write("BusinessRules.md", "# Rules\nDeduct three days.\n");
         place.write("format_specifications.json", "{}");
@@ -98,14 +106,14 @@ impl Place {
         place.write("check.py", CHECKER);
         place.write(
             "tools.json",
-            &json!({"tools": [{"name": "deduct", "description": "deducts",
+            json!({"tools": [{"name": "deduct", "description": "deducts",
             "parameters": {"type": "object", "properties": {"how": {"type": "string"}}},
             "command": ["python3", "tool.py"], "stays": true, "timeout": 3}]})
             .to_string(),
         );
         place.write(
             "checkers.json",
-            &json!({"checkers": [
+            json!({"checkers": [
             {"name": "deducted", "assert": [{"equals": {"path": "/balance", "value": "{after}"}}]},
             {"name": "polite", "rubric": "The assistant is polite."},
             {"name": "own", "command": ["python3", "check.py"], "stays": true}]})
@@ -116,61 +124,28 @@ impl Place {
         place
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("scenarios/leave").join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        fs::write(self.path(name), text).unwrap();
-    }
-
     fn sample(&self, id: &str, says: &str, checkers: &[&str]) {
         let sample = json!({"sample_id": id, "user": {"turns": [says]}, "checkers": checkers,
             "initial_state": {"balance": 10.0}, "values": {"after": 7.0}, "own_field": "kept"});
-        self.write(&format!("samples/{id}.json"), &sample.to_string());
+        self.write(&format!("samples/{id}.json"), sample.to_string());
     }
 
-    fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null()).env_clear();
-        command
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", self.folder.path().join("home"));
-        if args.get(1) == Some(&"run") {
-            command.args([
-                "--provider",
-                "openai-chat",
-                "--model",
-                "scripted",
-                "--base-url",
-                &self.model.url,
-            ]);
+    /// Only a run asks the model.
+    fn run(&self, args: &[&str]) -> Answer {
+        match args.get(1) {
+            Some(&"run") => self.place.run(args),
+            _ => answer(self.plain(args)),
         }
-        command.output().unwrap()
     }
 
     fn expect(&self, args: &[&str], code: i32) -> String {
-        let output = self.run(args);
-        let said = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        said
+        self.run(args).expect(args, code)
     }
 
     fn json(&self, args: &[&str]) -> Value {
-        let output = self.run(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{args:?}: {said}{}",
-            String::from_utf8_lossy(&output.stdout)
-        );
-        serde_json::from_slice(&output.stdout).unwrap()
+        let answer = self.run(args);
+        answer.expect(args, 0);
+        answer.json()
     }
 
     fn left(&self, iteration: u32, name: &str) -> Value {
@@ -185,7 +160,7 @@ impl Place {
 
 #[test]
 fn an_evaluation_says_what_failed_and_why_and_a_package_can_be_made_of_it() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     let done = place.json(&["scenario", "run", "leave", "--json"]);
     assert_eq!(
         (&done["passed"], &done["failed"], &done["errors"]),
@@ -226,19 +201,19 @@ fn an_evaluation_says_what_failed_and_why_and_a_package_can_be_made_of_it() {
 
 #[test]
 fn what_goes_wrong_with_one_sample_is_named_and_the_others_go_on() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     for how in ["hang", "crash", "garbage", "flood", "refuse"] {
         place.sample(&format!("S_{}", how.to_uppercase()), &format!("how: {how}"), &["deducted"]);
     }
     place.sample("S_BADCHECK", "how: well", &["own"]);
     place.sample("S_NOCHECK", "how: well", &["nobody"]);
     place.write("samples/broken.json", "{");
-    place.write("samples/huge.json", &" ".repeat(2 << 20));
+    place.write("samples/huge.json", " ".repeat(2 << 20));
     let twin = fs::read_to_string(place.path("samples/S_PASSES.json")).unwrap();
     place.write("samples/twin.json", &twin);
     std::os::unix::fs::symlink("/etc/passwd", place.path("samples/out.json")).unwrap();
     let sample = json!({"sample_id": "S_NOVALUE", "user": {"turns": ["how: well"]}, "checkers": ["deducted"]});
-    place.write("samples/S_NOVALUE.json", &sample.to_string());
+    place.write("samples/S_NOVALUE.json", sample.to_string());
     let done =
         place.json(&["scenario", "run", "leave", "--no-attribution", "--json", "--jobs", "3"]);
     let summary = place.left(1, "failure_summary.json");
@@ -283,10 +258,10 @@ fn what_goes_wrong_with_one_sample_is_named_and_the_others_go_on() {
 
 #[test]
 fn a_report_that_names_a_sample_that_passed_is_corrected_once_and_then_refused() {
-    let place = Place::new(1);
+    let place = Leave::new(1);
     place.json(&["scenario", "run", "leave", "--json"]);
     assert_eq!(place.asked("report"), 2);
-    let place = Place::new(2);
+    let place = Leave::new(2);
     let said = place.expect(&["scenario", "run", "leave"], 3);
     assert!(said.contains("names the sample `S_PASSES`, which did not fail"), "{said}");
     let calls = (place.asked("target"), place.asked("attribution"));
@@ -300,7 +275,7 @@ fn a_report_that_names_a_sample_that_passed_is_corrected_once_and_then_refused()
 
 #[test]
 fn an_unfinished_iteration_with_another_design_is_not_mixed() {
-    let place = Place::new(2);
+    let place = Leave::new(2);
     place.expect(&["scenario", "run", "leave"], 3);
     place.write("BusinessRules.md", "# Other rules\n");
     place.sample("S_MORE", "please", &["deducted"]);
@@ -315,15 +290,15 @@ fn an_unfinished_iteration_with_another_design_is_not_mixed() {
 
 #[test]
 fn a_repaired_program_is_a_repair_of_its_layer_and_is_not_mixed() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     place.json(&["scenario", "run", "leave", "--json"]);
-    place.write("tool.py", &format!("{TOOL}# repaired\n"));
+    place.write("tool.py", format!("{TOOL}# repaired\n"));
     let second = place.json(&["scenario", "run", "leave", "--json"]);
     assert_eq!(
         (&second["layer2_iterations"], &second["layer3_iterations"]),
         (&json!(1), &json!(0))
     );
-    place.write("check.py", &format!("{CHECKER}# repaired\n"));
+    place.write("check.py", format!("{CHECKER}# repaired\n"));
     let third = place.json(&["scenario", "run", "leave", "--json"]);
     assert_eq!((&third["layer2_iterations"], &third["layer3_iterations"]), (&json!(1), &json!(1)));
     // What a program leaves behind is no repair.
@@ -345,7 +320,7 @@ fn a_repaired_program_is_a_repair_of_its_layer_and_is_not_mixed() {
 
 #[test]
 fn what_is_wrong_with_a_scenario_is_said_before_anything_runs() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for number in 1..12 {
         let before = vec![format!("*a{}", number - 1); 10].join(", ");
@@ -378,20 +353,13 @@ fn what_is_wrong_with_a_scenario_is_said_before_anything_runs() {
 fn a_target_that_cannot_be_reached_stops_the_evaluation_and_loses_nothing() {
     // Many, and so few that the evaluation is over before anybody could say that it is an outage.
     for more in [40, 0] {
-        let place = Place::new(0);
+        let place = Leave::new(0);
         for number in 0..more {
             place.sample(&format!("T_{number:02}"), "how: well", &["deducted"]);
         }
         // Refused at once: no retry helps against a wrong key.
-        let output = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(["scenario", "run", "leave", "--jobs", "16", "--provider", "openai-chat"])
-            .args(["--model", "scripted", "--base-url", &refusing()])
-            .current_dir(place.folder.path())
-            .env("HOME", place.folder.path().join("home"))
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(4), "{said}");
+        let args = ["scenario", "run", "leave", "--jobs", "16"];
+        let said = answer(place.plain(&args).args(flags(&refusing()))).expect(&args, 4);
         let none = format!("0 of {} samples", more + 2);
         assert!(said.contains("could not be reached") && said.contains(&none), "{said}");
         let done = place.json(&["scenario", "run", "leave", "--no-attribution", "--json"]);
@@ -402,37 +370,36 @@ fn a_target_that_cannot_be_reached_stops_the_evaluation_and_loses_nothing() {
     }
 }
 
-fn refusing() -> String {
-    Model::answering(|_, _| scripted::refusal(401, "no such key")).url.clone()
+fn refusing() -> Model {
+    Model::answering(|_, _| baton_testkit::refusal(401, "no such key"))
+}
+
+/// The flags that name another model than the scenario's own.
+fn flags(model: &Model) -> [&str; 6] {
+    ["--provider", "openai-chat", "--model", "scripted", "--base-url", &model.url]
 }
 
 #[test]
 fn a_budget_of_tokens_is_not_kept_by_guessing() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     let silent = Model::answering(
         |_, _| json!({ "role": "assistant", "content": "Yes.", "uncounted": true }),
     );
     let run = |budget: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(["scenario", "run", "leave", "--jobs", "1", "--provider", "openai-chat"])
-            .args(["--model", "scripted", "--no-attribution", "--base-url", &silent.url])
-            .args(budget)
-            .current_dir(place.folder.path())
-            .env("HOME", place.folder.path().join("home"))
-            .output()
-            .unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let args = ["scenario", "run", "leave", "--jobs", "1", "--no-attribution"];
+        let answer = answer(place.plain(&args).args(flags(&silent)).args(budget));
+        (answer.code, answer.errors)
     };
     let (code, said) =
         run(&["--budget-tokens", "1000000", "--only", "S_FAILS", "--only", "S_PASSES"]);
-    assert_eq!(code, Some(4), "{said}");
+    assert_eq!(code, 4, "{said}");
     assert!(said.contains("the server does not count tokens"), "{said}");
     assert_eq!(silent.requests().len(), 1, "nobody is called once that is known");
 }
 
 #[test]
 fn a_budget_of_tokens_stops_in_good_order() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     for number in 0..10 {
         place.sample(&format!("T_{number:02}"), "how: well", &["deducted"]);
     }
@@ -447,7 +414,7 @@ fn a_budget_of_tokens_stops_in_good_order() {
 
 #[test]
 fn only_some_samples_may_be_asked_for_and_schemas_are_printed() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     let done = place.json(&["scenario", "run", "leave", "--only", "S_PASSES", "--json"]);
     assert_eq!((&done["total"], &done["passed"]), (&json!(1), &json!(1)));
     let said = place.expect(&["scenario", "run", "leave", "--only", "S_PASES"], 2);
@@ -459,25 +426,19 @@ fn only_some_samples_may_be_asked_for_and_schemas_are_printed() {
 
 #[test]
 fn ctrl_c_stops_in_good_order_and_the_same_command_goes_on() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     // The sample that passes is answered, the other one never.
     let slow = Model::answering(|_, request| {
         match request.body["messages"].to_string().contains("please") {
-            true => scripted::silence(),
+            true => baton_testkit::silence(),
             false => match request.header("x-baton-stage") {
                 Some("target") => target(request),
                 stage => judged(stage.unwrap_or_default(), 0, 0),
             },
         }
     });
-    let child = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .args(["scenario", "run", "leave", "--jobs", "2", "--provider", "openai-chat"])
-        .args(["--model", "scripted", "--base-url", &slow.url])
-        .current_dir(place.folder.path())
-        .env("HOME", place.folder.path().join("home"))
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = place.plain(&["scenario", "run", "leave", "--jobs", "2"]);
+    let child = command.args(flags(&slow)).stderr(Stdio::piped()).spawn().unwrap();
     let marked = place.path("execution_outputs/iteration_1/evaluation_results/S_PASSES_eval.json");
     while !marked.is_file() {
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -496,7 +457,7 @@ fn ctrl_c_stops_in_good_order_and_the_same_command_goes_on() {
 /// A target that writes its calls as JSON, as small local models do.
 #[test]
 fn a_target_may_speak_the_json_protocol() {
-    let place = Place::new(0);
+    let place = Leave::new(0);
     let model = Model::answering(|_, request| {
         assert!(request.body["tools"].is_null(), "{}", request.body);
         let messages = request.body["messages"].as_array().unwrap();
@@ -504,16 +465,10 @@ fn a_target_may_speak_the_json_protocol() {
             true => json!({"thought": "", "tool": "Finish", "arguments": {"answer": "Done."}}),
             false => json!({"thought": "", "tool": "deduct", "arguments": {"how": "well"}}),
         };
-        scripted::text(&action.to_string())
+        baton_testkit::text(&action.to_string())
     });
-    let output = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .args(["scenario", "run", "leave", "--only", "S_FAILS", "--protocol", "json", "--json"])
-        .args(["--provider", "openai-chat", "--model", "scripted", "--base-url", &model.url])
-        .current_dir(place.folder.path())
-        .env("HOME", place.folder.path().join("home"))
-        .output()
-        .unwrap();
-    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let args = ["scenario", "run", "leave", "--only", "S_FAILS", "--protocol", "json", "--json"];
+    let done = answer(place.plain(&args).args(flags(&model))).json();
     assert_eq!((&done["passed"], &done["total"]), (&json!(1), &json!(1)), "{done}");
     let trace = place.left(1, "execution_traces/S_FAILS_trace.json");
     assert_eq!(trace["tool_calls"][0]["result"]["balance"], json!(7.0));

@@ -13,7 +13,7 @@ const OUTPUTS: &str = "scenarios/leave_application/execution_outputs";
 
 fn baton(folder: &Path, words: &[&str]) -> Output {
     let home = folder.join("nobody");
-    Command::new(env!("CARGO_BIN_EXE_baton"))
+    Command::new(crate::BATON)
         .args(words)
         .current_dir(folder)
         .env_clear()

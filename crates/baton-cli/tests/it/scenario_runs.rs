@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::scripted::{self, Asked, Model, call, text};
-use crate::team::{Place, decision, report};
+use baton_testkit::{Asked, Model, Place, call, decision, report, text};
 use serde_json::{Value, json};
 
 const OUTPUTS: &str = "project/scenarios/small/execution_outputs";
@@ -44,7 +43,7 @@ fn says(seen: &Seen, asked: &Asked) -> Value {
     }
     *seen.begun.lock().unwrap().entry(sample.clone()).or_default() += 1;
     if sample == "s4" && seen.is_silent.load(Ordering::SeqCst) {
-        return scripted::silence();
+        return baton_testkit::silence();
     }
     let knows = messages[0]["content"].to_string().contains("always mark");
     match knows || sample.ends_with(['2', '4', '6']) {
@@ -55,7 +54,7 @@ fn says(seen: &Seen, asked: &Asked) -> Value {
 
 /// A design, then parts with six samples, then a repaired design.
 fn place(url: &str) -> Place {
-    let place = Place::with("scenario");
+    let place = crate::team("scenario");
     let config = "home/.config/baton/baton.toml";
     let own = format!(
         "{}\n[approval]\nby_yes = true\n[provider]\nname = \"openai-chat\"\nbase_url = \"{url}\"\nmodel = \"scripted\"\n[scenario]\njobs = 1\n",

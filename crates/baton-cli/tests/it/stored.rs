@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use crate::scripted::{Model, call, text};
+use baton_testkit::{Model, Place, call, text};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 /// The folders of every version, in order.
 fn stored() -> Vec<PathBuf> {
@@ -24,11 +23,19 @@ fn stored() -> Vec<PathBuf> {
 
 /// A copy of a stored project, in a place of its own.
 struct Copy {
-    folder: TempDir,
+    place: Place,
+}
+
+impl Deref for Copy {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
 }
 
 fn copy_of(from: &Path) -> Copy {
-    let copy = Copy { folder: TempDir::new().unwrap() };
+    let copy = Copy { place: Place::new(crate::BATON).at("project") };
     fs::create_dir_all(copy.path("home/.config/baton")).unwrap();
     for (name, content) in files(from) {
         let to = copy.path("project").join(name);
@@ -61,31 +68,6 @@ fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 impl Copy {
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    /// Runs and expects this exit code; everything that was printed.
-    fn expect(&self, args: &[&str], code: i32) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args(args).current_dir(self.path("project")).stdin(Stdio::null());
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if ["BATON_", "ANTHROPIC_", "OPENAI_", "XDG_"].iter().any(|own| text.starts_with(own)) {
-                command.env_remove(name);
-            }
-        }
-        let output = command.env("HOME", self.path("home")).output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        said
-    }
-
     /// Continues with this model.
     fn continues(&self, model: &Model, args: &[&str], code: i32) -> String {
         let how = ["--provider", "openai-chat", "--base-url", &model.url, "--model", "scripted"];

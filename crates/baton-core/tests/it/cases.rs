@@ -1,5 +1,5 @@
 //! Cases as text: `tests/cases/` holds them, and its README says how they are written. This reads
-//! them, compares what came out with what is written there, and writes it there when asked to.
+//! them, compares the results with the expected text, and rewrites that text when asked to.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use baton_core::text;
 use similar::TextDiff;
 
-/// Set to anything: what comes out is written into the files.
+/// Set to anything: the expected text in the files is rewritten.
 const UPDATE: &str = "BATON_UPDATE_CASES";
 
 #[derive(Default)]
@@ -121,7 +121,7 @@ fn unescaped(body: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Fails with what differs, for all cases at once; or writes what came out into the files.
+/// Fails with the differences of all cases at once, or rewrites the expected text in the files.
 pub(crate) fn check(cases: &[Case], found: impl Fn(&Case) -> Vec<String>) {
     let mut wrong = String::new();
     let mut files: BTreeMap<&Path, String> = BTreeMap::new();
@@ -142,9 +142,6 @@ pub(crate) fn check(cases: &[Case], found: impl Fn(&Case) -> Vec<String>) {
     if env::var(UPDATE).is_ok() {
         files.iter().for_each(|(path, text)| fs::write(path, text).unwrap());
     } else {
-        assert!(
-            wrong.is_empty(),
-            "- is written there, + came out ({UPDATE}=1 writes it):\n{wrong}"
-        );
+        assert!(wrong.is_empty(), "- is expected, + was found ({UPDATE}=1 writes it):\n{wrong}");
     }
 }

@@ -145,10 +145,20 @@ fn without_keys(line: &str) -> &str {
 
 #[test]
 fn every_module_says_what_it_is() {
-    for crate_name in ["baton-core", "baton-runtime", "baton-cli"] {
+    for crate_name in ["baton-core", "baton-runtime", "baton-cli", "baton-testkit"] {
         for (path, text) in sources(&workspace().join("crates").join(crate_name).join("src")) {
             assert!(text.starts_with("//! "), "{} has no opening lines", path.display());
         }
+    }
+}
+
+#[test]
+fn the_testkit_is_for_tests_alone() {
+    for crate_name in ["baton-core", "baton-runtime", "baton-cli"] {
+        let path = workspace().join("crates").join(crate_name).join("Cargo.toml");
+        let manifest = fs::read_to_string(path).unwrap();
+        let (product, _) = manifest.split_once("[dev-dependencies]").unwrap();
+        assert!(!product.contains("baton-testkit"), "{crate_name} builds the testkit in");
     }
 }
 

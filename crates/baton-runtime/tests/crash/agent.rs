@@ -22,8 +22,8 @@ use baton_runtime::model::{Client, Endpoint, Limits};
 use serde_json::{Value, json};
 
 use crate::reference::{FAILED, FINISHED, folder, journal_of, make};
-use crate::scripted::{Model, call, text};
 use crate::sweep::{child, chosen, each, files, is_part, is_whole};
+use baton_testkit::{Model, call, text};
 
 /// Each of them can be done again without harm, as a careful agent would choose them.
 fn steps(iteration: Iteration) -> Vec<(&'static str, Value)> {

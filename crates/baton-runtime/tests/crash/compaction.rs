@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 
 use crate::agent::with;
 use crate::reference::{FINISHED, folder, make};
-use crate::scripted::{Asked, Model, saying, text};
 use crate::sweep::{among, child, chosen, each, files, is_whole};
+use baton_testkit::{Asked, Model, saying, text};
 
 const STEPS: usize = 20;
 const TASK: &str = "The task in force:";

@@ -14,10 +14,6 @@ mod question;
 mod race;
 mod reference;
 mod scenario;
-// One scripted model for the tests of both crates.
-#[expect(dead_code, reason = "each program of tests uses a part of it")]
-#[path = "../../../baton-cli/tests/it/scripted.rs"]
-mod scripted;
 mod stored;
 mod sweep;
 

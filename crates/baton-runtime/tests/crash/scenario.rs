@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::power::{STEPS, World, laid_out, seen};
-use crate::scripted::{self, Asked, Model};
 use crate::sweep::{chosen, each, is_part, seeds};
+use baton_testkit::{Asked, Model};
 
 const SAMPLES: usize = 6;
 const TOOL: &str = r#"while read -r line; do echo '{"result":"made","state":{"made":true}}'; done"#;
@@ -70,15 +70,15 @@ fn answer(stage: &str, asked: &Asked) -> (String, Value) {
         (1..=SAMPLES).map(|number| format!("S{number}")).find(|id| said.contains(id.as_str()));
     let sample = sample.unwrap_or_default();
     let answer = match stage {
-        "attribution" => scripted::text(
+        "attribution" => baton_testkit::text(
             &json!({"layer": 1, "failure_type": "Layer1_BusinessRule", "cause": "unclear", "evidence": "e", "suggestion": "s"}).to_string(),
         ),
-        "report" => scripted::text(
+        "report" => baton_testkit::text(
             &json!({"problems": [{"problem_id": "L1P_001", "problem_type": "BusinessRule_Unclear", "severity": "critical", "title": "It is not made", "description": "d", "affected_groups": ["G1"], "affected_samples": [], "evidence_summary": "e", "typical_case_id": "S2", "suggested_fix": {"target": "BusinessRules.md", "section": "1", "modification": "m", "rationale": "r"}}]}).to_string(),
         ),
-        _ if messages.last().unwrap()["role"] == "tool" => scripted::text("It is made."),
-        _ if sample.as_bytes()[1] % 2 == 1 => scripted::call("make", json!({})),
-        _ => scripted::text("I do nothing."),
+        _ if messages.last().unwrap()["role"] == "tool" => baton_testkit::text("It is made."),
+        _ if sample.as_bytes()[1] % 2 == 1 => baton_testkit::call("make", json!({})),
+        _ => baton_testkit::text("I do nothing."),
     };
     (sample, answer)
 }

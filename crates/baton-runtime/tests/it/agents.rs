@@ -3,10 +3,7 @@
 //! `BATON_TEST_AGENTS` names a folder with them (the CI installs them from the npm registry).
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use baton_core::event::{StageId, StageResult};
@@ -14,6 +11,7 @@ use baton_core::id::{AgentName, Attempt, Iteration};
 use baton_runtime::executor::{Agent, Call, Executor, Outcome, Preset};
 use baton_runtime::load::Environment;
 use baton_runtime::sandbox::Interrupt;
+use baton_testkit::{Asked, Server, Step, send};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,78 +19,26 @@ const REPORT: &str = "iteration: 7\nverdict: PASS\nblockers: none\n\n第 7 轮�
 const PROMPT: &str = "Check `add()` and answer with your report. 检查。";
 
 /// A model that says the same to everybody, or nothing at all.
-struct Server {
-    url: String,
-    bodies: Arc<Mutex<Vec<String>>>,
-}
-
 fn serve(is_silent: bool) -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let bodies = Arc::new(Mutex::new(Vec::new()));
-    let seen = bodies.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let seen = seen.clone();
-            std::thread::spawn(move || {
-                let _ = answer(stream, &seen, is_silent);
-            });
+    Server::answering(move |_, asked| {
+        let path = path(asked);
+        let (kind, text) = reply(path, &asked.body);
+        // Of a page that is only looked for there is no text.
+        let text = if asked.head.starts_with("HEAD") { String::new() } else { text };
+        let answer = vec![send(200, kind, &text), Step::Stay];
+        match is_silent && is_call(path) {
+            true => [vec![Step::Wait(Duration::from_secs(60))], answer].concat(),
+            false => answer,
         }
-    });
-    Server { url, bodies }
+    })
 }
 
-fn answer(stream: TcpStream, seen: &Mutex<Vec<String>>, is_silent: bool) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut stream = stream;
-    loop {
-        let mut first = String::new();
-        if reader.read_line(&mut first)? == 0 {
-            return Ok(());
-        }
-        let path = first
-            .split_whitespace()
-            .nth(1)
-            .unwrap_or_default()
-            .split('?')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().unwrap_or(0);
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body)?;
-        let body = String::from_utf8_lossy(&body).into_owned();
-        let asked: Value = serde_json::from_str(&body).unwrap_or_default();
-        let is_call = path.ends_with("/messages") || path.ends_with("/responses");
-        if is_call {
-            seen.lock().unwrap().push(body);
-            if is_silent {
-                std::thread::sleep(Duration::from_secs(60));
-            }
-        }
-        let (kind, text) = reply(&path, &asked);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
-            text.len()
-        );
-        stream.write_all(head.as_bytes())?;
-        if !first.starts_with("HEAD") {
-            stream.write_all(text.as_bytes())?;
-        }
-        stream.flush()?;
-    }
+fn path(asked: &Asked) -> &str {
+    asked.path.split('?').next().unwrap_or_default()
+}
+
+fn is_call(path: &str) -> bool {
+    path.ends_with("/messages") || path.ends_with("/responses")
 }
 
 fn reply(path: &str, asked: &Value) -> (&'static str, String) {
@@ -226,7 +172,8 @@ fn the_real_programs_take_a_prompt_and_leave_their_last_message() {
             StageResult::Answer(REPORT.to_owned()),
             "{program}: {outcome:?}"
         );
-        let bodies = server.bodies.lock().unwrap().join("\n");
+        let calls = server.asked().into_iter().filter(|asked| is_call(path(asked)));
+        let bodies: String = calls.map(|own| String::from_utf8(own.bytes).unwrap()).collect();
         assert!(
             bodies.contains("Check `add()` and answer with your report. 检查。"),
             "{program} did not get the prompt"

@@ -1,13 +1,10 @@
 //! A compaction that somebody or something holds up: a summary that never comes, a person who does
 //! not want to wait, a process that goes on from the disk.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::scripted::{Asked, Model, call, silence, text};
 use baton_core::config::AgentSettings;
 use baton_core::id::Tokens;
 use baton_core::message::Wire;
@@ -20,8 +17,8 @@ use baton_runtime::load::Environment;
 use baton_runtime::model::{Client, Endpoint, Limits as CallLimits, Tags};
 use baton_runtime::sandbox::Interrupt;
 use baton_runtime::store::Disk;
+use baton_testkit::{Asked, Model, Place, call, silence, text};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 const LAST: usize = 10;
 /// No turn takes so long.
@@ -50,81 +47,69 @@ fn model(summary: impl Fn() -> Value + Send + Sync + 'static) -> Model {
     })
 }
 
-struct Place {
-    folder: TempDir,
-    model: Model,
+fn place(model: Model) -> Place {
+    // No program runs in it.
+    let place = Place::new("").with_model(model);
+    for part in 1..=LAST {
+        let line = |line| format!("{line:03} of part {part}: 第 {line} 行, value_{part}_{line}\n");
+        let text: String = (1..=120).map(line).collect();
+        place.write(&format!("project/part-{part}.txt"), text);
+    }
+    place
 }
 
-impl Place {
-    fn of(model: Model) -> Place {
-        let place = Place { folder: TempDir::new().unwrap(), model };
-        fs::create_dir(place.path("project")).unwrap();
-        for part in 1..=LAST {
-            let line =
-                |line| format!("{line:03} of part {part}: 第 {line} 行, value_{part}_{line}\n");
-            let text: String = (1..=120).map(line).collect();
-            fs::write(place.path(&format!("project/part-{part}.txt")), text).unwrap();
-        }
-        place
+fn setup(place: &Place, summary_limit: Duration) -> Setup {
+    let endpoint = Endpoint::new(Wire::Chat, Some(place.model().url.parse().unwrap()), None);
+    let keys = ["done", "open"].map(str::to_owned).to_vec();
+    let strategy = Strategy::Handover;
+    let compaction = Settings { strategy, compact_at: 14_000, keep: 3, keys };
+    let mind = Mind {
+        client: Client::new(endpoint, CallLimits::default()).unwrap(),
+        model: "scripted".to_owned(),
+        max_output: Tokens(1_000),
+        price: None,
+        protocol: Protocol::Native,
+        room: Room::new(compaction, baton_core::fold::Prices::default(), false),
+        summary_model: None,
+        summary_limit,
+        steps: None,
+    };
+    let path = std::env::var("PATH").unwrap();
+    let environment = Environment::of(&[("PATH", path.as_str())]);
+    let bench = Bench {
+        project: &place.path("project"),
+        board: None,
+        confined: false,
+        writes: true,
+        mark: "talk",
+        temporary: place.root(),
+        approvals: Approvals { mode: Mode::Auto, person: None },
+    };
+    Setup {
+        mind,
+        tags: Tags::default(),
+        cache_key: "talk".to_owned(),
+        folder: ".".to_owned(),
+        workshop: workshop(&bench, &environment, &AgentSettings::default()).unwrap(),
+        limits: Limits { steps: 100, tokens: None },
+        cost_limit: None,
     }
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
+fn begin(place: &Place, summary_limit: Duration) -> Agent {
+    let folder = place.path("transcript");
+    let mut agent = Agent::begin(setup(place, summary_limit), &folder, Disk::default()).unwrap();
+    agent.ask("Read all parts. 全部读完。").unwrap();
+    agent
+}
 
-    fn setup(&self, summary_limit: Duration) -> Setup {
-        let endpoint = Endpoint::new(Wire::Chat, Some(self.model.url.parse().unwrap()), None);
-        let keys = ["done", "open"].map(str::to_owned).to_vec();
-        let strategy = Strategy::Handover;
-        let compaction = Settings { strategy, compact_at: 14_000, keep: 3, keys };
-        let mind = Mind {
-            client: Client::new(endpoint, CallLimits::default()).unwrap(),
-            model: "scripted".to_owned(),
-            max_output: Tokens(1_000),
-            price: None,
-            protocol: Protocol::Native,
-            room: Room::new(compaction, baton_core::fold::Prices::default(), false),
-            summary_model: None,
-            summary_limit,
-            steps: None,
-        };
-        let path = std::env::var("PATH").unwrap();
-        let environment = Environment::of(&[("PATH", path.as_str())]);
-        let bench = Bench {
-            project: &self.path("project"),
-            board: None,
-            confined: false,
-            writes: true,
-            mark: "talk",
-            temporary: self.folder.path(),
-            approvals: Approvals { mode: Mode::Auto, person: None },
-        };
-        Setup {
-            mind,
-            tags: Tags::default(),
-            cache_key: "talk".to_owned(),
-            folder: ".".to_owned(),
-            workshop: workshop(&bench, &environment, &AgentSettings::default()).unwrap(),
-            limits: Limits { steps: 100, tokens: None },
-            cost_limit: None,
-        }
-    }
+fn resume(place: &Place) -> Agent {
+    let folder = place.path("transcript");
+    Agent::resume(setup(place, SUMMARY_LIMIT), &folder, Disk::default()).unwrap()
+}
 
-    fn begin(&self, summary_limit: Duration) -> Agent {
-        let folder = self.path("transcript");
-        let mut agent = Agent::begin(self.setup(summary_limit), &folder, Disk::default()).unwrap();
-        agent.ask("Read all parts. 全部读完。").unwrap();
-        agent
-    }
-
-    fn resume(&self) -> Agent {
-        let folder = self.path("transcript");
-        Agent::resume(self.setup(SUMMARY_LIMIT), &folder, Disk::default()).unwrap()
-    }
-
-    fn steps(&self) -> String {
-        fs::read_to_string(self.path("transcript/steps.log")).unwrap()
-    }
+fn steps(place: &Place) -> String {
+    place.read("transcript/steps.log")
 }
 
 /// Runs, and what was said meanwhile.
@@ -144,8 +129,8 @@ fn done() -> Option<Ending> {
 
 #[test]
 fn a_summary_that_does_not_come_in_time_is_done_without() {
-    let place = Place::of(model(silence));
-    let mut agent = place.begin(Duration::from_millis(200));
+    let place = place(model(silence));
+    let mut agent = begin(&place, Duration::from_millis(200));
     let (ending, said) = run(&mut agent, &Interrupt::default());
     assert_eq!(ending, done(), "{said:?}");
     let late = "Summary generation timed out, keeping recent history only.".to_owned();
@@ -159,40 +144,40 @@ fn a_summary_that_does_not_come_in_time_is_done_without() {
 fn a_person_who_stops_while_it_sums_up_finds_everything_as_it_was() {
     let interrupt = Interrupt::default();
     let (stops, is_first) = (interrupt.clone(), Arc::new(AtomicBool::new(true)));
-    let place = Place::of(model(move || {
+    let place = place(model(move || {
         if is_first.swap(false, Ordering::SeqCst) {
             stops.at_once();
             return silence();
         }
         text(STATE)
     }));
-    let mut agent = place.begin(SUMMARY_LIMIT);
+    let mut agent = begin(&place, SUMMARY_LIMIT);
     let before = {
         let (ending, _) = run(&mut agent, &interrupt);
         assert_eq!(ending, None, "it was stopped");
         agent.conversation().messages()
     };
-    assert!(!place.steps().contains("\"step\":\"compacted\""));
+    assert!(!steps(&place).contains("\"step\":\"compacted\""));
     drop(agent);
-    let mut agent = place.resume();
+    let mut agent = resume(&place);
     assert_eq!(agent.conversation().messages(), before, "the old history, whole");
     let (ending, said) = run(&mut agent, &Interrupt::default());
     assert_eq!(ending, done());
     assert!(!said.iter().any(|words| words.contains("Summary generation")), "{said:?}");
-    assert!(place.steps().contains("\"step\":\"compacted\""));
+    assert!(steps(&place).contains("\"step\":\"compacted\""));
 }
 
 #[test]
 fn a_compacted_conversation_is_the_same_when_it_is_read_from_the_disk() {
     for summary in [STATE, "no summary"] {
-        let place = Place::of(model(move || text(summary)));
-        let mut agent = place.begin(SUMMARY_LIMIT);
+        let place = place(model(move || text(summary)));
+        let mut agent = begin(&place, SUMMARY_LIMIT);
         assert_eq!(run(&mut agent, &Interrupt::default()).0, done());
-        assert!(place.steps().contains("\"step\":\"compacted\""));
+        assert!(steps(&place).contains("\"step\":\"compacted\""));
         let own = agent.conversation();
         let (messages, size, usage) = (own.messages(), own.size(), own.usage);
         drop(agent);
-        let again = place.resume();
+        let again = resume(&place);
         let own = again.conversation();
         assert_eq!((own.messages(), own.size(), own.usage), (messages, size, usage));
     }

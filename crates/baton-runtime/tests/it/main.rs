@@ -10,7 +10,3 @@ mod context;
 mod files;
 mod models;
 mod streams;
-// One scripted model for the tests of both crates.
-#[expect(dead_code, reason = "each program of tests uses a part of it")]
-#[path = "../../../baton-cli/tests/it/scripted.rs"]
-mod scripted;

@@ -5,7 +5,6 @@ mod cassettes;
 mod faults;
 mod fixtures;
 mod local;
-mod server;
 mod wires;
 
 use std::time::Duration;

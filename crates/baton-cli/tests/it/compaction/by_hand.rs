@@ -1,19 +1,18 @@
 //! `/compact`, by a person at a terminal.
 
+use baton_testkit::{Chat, Place, text};
 use serde_json::Value;
 
 use super::handover::{PROFILE, state};
 use super::{
     assert_valid, configure, content, messages, model, next_of_work, parts, reads, summary_requests,
 };
-use crate::scripted::text;
-use crate::talk::{Chat, Place};
 
 #[test]
 fn a_person_makes_room_and_says_what_matters() {
     let mut work: Vec<Value> = (1..=5).map(reads).collect();
     work.extend([text("Five parts were read."), text("I know.")]);
-    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     configure(&place, PROFILE);
     parts(&place, 5);
     let mut chat = Chat::begin(&place);
@@ -33,7 +32,7 @@ fn a_person_makes_room_and_says_what_matters() {
     chat.expect("›");
     chat.write("\u{4}");
     assert!(chat.child.wait().unwrap().success());
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     requests.iter().for_each(assert_valid);
     let asked = summary_requests(&requests);
     assert_eq!(asked.len(), 1, "nothing was asked when there was nothing to leave");
@@ -48,12 +47,12 @@ fn a_person_makes_room_and_says_what_matters() {
 #[test]
 fn a_conversation_that_was_interrupted_can_be_compacted_before_it_goes_on() {
     let mut work: Vec<Value> = (1..=5).map(reads).collect();
-    work.push(crate::scripted::call(
+    work.push(baton_testkit::call(
         "Bash",
         serde_json::json!({ "command": "touch reached; sleep 600" }),
     ));
     work.push(text("It goes on."));
-    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     configure(&place, PROFILE);
     parts(&place, 5);
     let mut child = place.command(&["exec", "-p", "Go."]).spawn().unwrap();
@@ -74,6 +73,6 @@ fn a_conversation_that_was_interrupted_can_be_compacted_before_it_goes_on() {
     chat.expect("›");
     chat.write("\u{4}");
     assert!(chat.child.wait().unwrap().success());
-    place.model.requests().iter().for_each(assert_valid);
+    place.model().requests().iter().for_each(assert_valid);
     place.expect(&["exec", "--continue", "-p", "Once more."], 0);
 }

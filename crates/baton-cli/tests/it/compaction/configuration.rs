@@ -1,13 +1,12 @@
 //! Profiles that somebody wrote wrong: said before anything begins, with the nearest right name.
 
-use crate::scripted::{Model, text};
-use crate::talk::{Place, said};
+use baton_testkit::{Model, Place, answer, text};
 
 fn said_of(config: &str) -> String {
-    let place = Place::of(Model::start(vec![text("never")]));
+    let place = Place::of_agent(crate::BATON, Model::start(vec![text("never")]));
     place.write("home/.config/baton/baton.toml", config);
     let said = place.expect(&["exec", "-p", "Go."], 2);
-    assert_eq!(place.model.requests().len(), 0, "nothing was begun");
+    assert_eq!(place.model().requests().len(), 0, "nothing was begun");
     said
 }
 
@@ -52,8 +51,8 @@ fn figures_that_cannot_work_are_refused() {
 /// A profile that nobody is given does nothing: it is a slip of the pen.
 #[test]
 fn the_profiles_name_is_checked_where_it_is_used() {
-    let place = Place::of(Model::start(vec![text("never")]));
-    said(&place.plain(&["init"]).output().unwrap(), &["init"], 0);
+    let place = Place::of_agent(crate::BATON, Model::start(vec![text("never")]));
+    answer(place.plain(&["init"])).expect(&["init"], 0);
     place.write("home/.config/baton/baton.toml", "[agents.MAIN]\nprofile = \"exeucte\"\n");
     let said = place.expect(&["run", "Go."], 2);
     assert!(said.contains("there is no profile `exeucte`"), "{said}");
@@ -62,12 +61,12 @@ fn the_profiles_name_is_checked_where_it_is_used() {
 
 #[test]
 fn the_model_of_the_profile_is_called_unless_a_flag_names_another() {
-    let place = Place::of(Model::start(vec![text("Here.")]));
+    let place = Place::of_agent(crate::BATON, Model::start(vec![text("Here.")]));
     place.write("home/.config/baton/baton.toml", "[profiles.chat]\nmodel = \"from-profile\"\n");
     place.expect(&["exec", "-p", "Go."], 0);
-    assert_eq!(place.model.requests()[0]["model"], "scripted");
+    assert_eq!(place.model().requests()[0]["model"], "scripted");
     let mut command = place.plain(&["exec", "-p", "Go.", "--provider", "openai-chat"]);
-    command.args(["--base-url", &place.model.url]);
-    said(&command.output().unwrap(), &["exec"], 0);
-    assert_eq!(place.model.requests()[1]["model"], "from-profile");
+    command.args(["--base-url", &place.model().url]);
+    answer(command).expect(&["exec"], 0);
+    assert_eq!(place.model().requests()[1]["model"], "from-profile");
 }

@@ -1,13 +1,12 @@
 //! Handover: the agent writes down its own state and goes on from it.
 
+use baton_testkit::{Place, call, saying, text};
 use serde_json::{Value, json};
 
 use super::{
     ASKS_FOR_STATE, assert_valid, configure, content, messages, model, next_of_work, parts, reads,
     size, summary_requests, system,
 };
-use crate::scripted::{call, saying, text};
-use crate::talk::Place;
 
 pub(crate) const PROFILE: &str = "strategy = \"handover\"\ncompact_at = 16000\nkeep_recent = 3\nsummary_keys = [\"done\", \"open\"]\n";
 pub(crate) const TASK: &str = "把 part-1 到 part-10 都读一遍, then say which value is the largest.";
@@ -26,7 +25,7 @@ pub(crate) fn work() -> Vec<Value> {
 }
 
 pub(crate) fn place(summaries: Vec<Value>) -> Place {
-    let place = Place::of(model(work(), summaries));
+    let place = Place::of_agent(crate::BATON, model(work(), summaries));
     configure(&place, PROFILE);
     parts(&place, 10);
     place.write("project/CODE_LAW.md", "Answer briefly.\n");
@@ -40,7 +39,7 @@ fn the_state_is_asked_for_with_the_ordinary_request_and_one_text_more() {
     assert!(said.contains("value_10_120 is the largest."), "{said}");
     assert!(said.contains("[compacting the conversation: it has about "), "{said}");
     assert!(said.contains("[compacted: about "), "progress is seen: {said}");
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     requests.iter().for_each(assert_valid);
     let at = summary_requests(&requests)[0];
     let (before, asks) = (&requests[at - 1], &requests[at]);
@@ -63,7 +62,7 @@ fn the_state_is_asked_for_with_the_ordinary_request_and_one_text_more() {
 fn what_follows_is_request_state_task_with_facts_and_the_last_steps_whole() {
     let place = place(vec![text(&state().to_string())]);
     place.expect(&["exec", "-p", TASK], 0);
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     let at = summary_requests(&requests)[0];
     let (asks, next) = (&requests[at], next_of_work(&requests, at));
     let (before, after) = (messages(asks), messages(next));
@@ -94,7 +93,7 @@ fn what_follows_is_request_state_task_with_facts_and_the_last_steps_whole() {
 fn what_left_is_brought_back_whole() {
     let place = place(vec![text(&state().to_string())]);
     place.expect(&["exec", "-p", TASK], 0);
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     let last = messages(requests.last().unwrap());
     let recalled = content(last.last().unwrap());
     assert!(recalled.contains("value_2_1"), "{recalled}");
@@ -118,7 +117,7 @@ fn a_state_may_be_bare_or_fenced_or_stand_in_prose_between_its_tags() {
         let place = place(vec![text(&form)]);
         let said = place.expect(&["exec", "-p", TASK], 0);
         assert!(!said.contains("Summary generation failed"), "{form}: {said}");
-        let requests = place.model.requests();
+        let requests = place.model().requests();
         let next = next_of_work(&requests, summary_requests(&requests)[0]);
         seen.push(content(&messages(next)[2]).to_owned());
     }
@@ -132,11 +131,11 @@ fn a_later_state_takes_in_the_earlier_one_and_the_facts_of_both_stay() {
     let mut work: Vec<Value> = (1..=16).map(reads).collect();
     work.push(text("All parts were read."));
     let answers = [&first, &second].map(|state| text(&state.to_string()));
-    let place = Place::of(model(work, answers.to_vec()));
+    let place = Place::of_agent(crate::BATON, model(work, answers.to_vec()));
     configure(&place, PROFILE);
     parts(&place, 16);
     place.expect(&["exec", "-p", TASK], 0);
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     requests.iter().for_each(assert_valid);
     let asked = summary_requests(&requests);
     assert_eq!(asked.len(), 2, "the window is filled twice");
@@ -163,11 +162,11 @@ fn an_edit_and_the_list_of_tasks_outlive_the_handover() {
     ];
     work.extend((1..=11).map(reads));
     work.push(text("Done."));
-    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     configure(&place, PROFILE);
     parts(&place, 11);
     place.expect(&["exec", "-p", "数一数"], 0);
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     let next = next_of_work(&requests, summary_requests(&requests)[0]);
     let facts = content(&messages(next)[3]);
     assert!(facts.contains("- changed: src/lib.rs"), "{facts}");
@@ -180,17 +179,17 @@ fn an_edit_and_the_list_of_tasks_outlive_the_handover() {
 fn a_conversation_that_is_gone_on_with_is_handed_over_before_its_first_call() {
     let mut work: Vec<Value> = (1..=8).map(reads).collect();
     work.extend([text("Eight parts were read."), text("And now that.")]);
-    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     configure(&place, PROFILE);
     parts(&place, 8);
     place.write("project/CODE_LAW.md", "Answer briefly.\n");
     place.expect(&["exec", "-p", TASK], 0);
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     assert!(summary_requests(&requests).is_empty());
     let words = format!("看看这些: {}", "一些长的话, some long words. ".repeat(450));
     let said = place.expect(&["exec", "--continue", "-p", &words], 0);
     assert!(said.contains("[compacted: about "), "{said}");
-    let again = place.model.requests();
+    let again = place.model().requests();
     assert_eq!(summary_requests(&again), [requests.len()], "the first call of the process");
     again.iter().for_each(assert_valid);
     let asks = &again[requests.len()];
@@ -213,7 +212,7 @@ fn a_long_turn_is_folded_and_handed_over_and_goes_on() {
     }
     work.push(call("Recall", json!({ "id": "o3", "from": 5, "lines": 2 })));
     work.push(text("Thirty parts."));
-    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     place.write("home/.config/baton/baton.toml", format!("[profiles.chat]\n{PROFILE}"));
     parts(&place, 30);
     let said = place.expect(&["exec", "-p", TASK], 0);
@@ -221,7 +220,7 @@ fn a_long_turn_is_folded_and_handed_over_and_goes_on() {
     let steps = place.steps();
     let count = |name: &str| steps.iter().filter(|step| step["step"] == name).count();
     assert!(count("folded") > 0 && count("compacted") > 0, "{said}");
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     requests.iter().for_each(assert_valid);
     for request in &requests {
         assert_eq!(

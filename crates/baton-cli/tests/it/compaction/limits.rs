@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use baton_testkit::{Model, Place, call, refusal, text};
 use serde_json::{Value, json};
 
 use super::handover::{PROFILE, TASK, state};
@@ -9,8 +10,6 @@ use super::{
     assert_valid, configure, content, counted, is_for_summary, messages, model, parts, reads, size,
     summary_requests,
 };
-use crate::scripted::{Model, call, refusal, text};
-use crate::talk::Place;
 
 fn too_long() -> Value {
     let mut no = refusal(400, "This model's maximum context length is 8000 tokens.");
@@ -30,12 +29,12 @@ fn a_request_that_is_too_long_for_the_provider_is_compacted_and_sent_again() {
     work.push(too_long());
     work.push(reads(7));
     work.push(text("Done."));
-    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     wide(&place);
     let said = place.expect(&["exec", "-p", TASK], 0);
     assert!(said.contains("[the provider says that the request is too long]"), "{said}");
     assert!(said.contains("Done."), "{said}");
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     requests.iter().for_each(assert_valid);
     assert_eq!(requests.len(), 10);
     assert_eq!(summary_requests(&requests), [7]);
@@ -60,7 +59,7 @@ fn narrow(window: usize, parts: usize) -> Model {
 
 #[test]
 fn a_window_smaller_than_configured_is_learned_so_that_there_is_room_for_a_summary() {
-    let place = Place::of(narrow(16_000, 24));
+    let place = Place::of_agent(crate::BATON, narrow(16_000, 24));
     configure(&place, &PROFILE.replace("16000", "100000"));
     parts(&place, 24);
     let said = place.expect(&["exec", "-p", TASK], 0);
@@ -70,7 +69,7 @@ fn a_window_smaller_than_configured_is_learned_so_that_there_is_room_for_a_summa
     let states: Vec<bool> = states.map(|step| step["summary"].is_string()).collect();
     assert!(states.len() >= 3, "{states:?}");
     assert!(states[1..].iter().all(|is_there| *is_there), "{states:?}: {said}");
-    place.model.requests().iter().for_each(assert_valid);
+    place.model().requests().iter().for_each(assert_valid);
 }
 
 #[test]
@@ -83,21 +82,21 @@ fn a_provider_to_which_everything_is_too_long_ends_it_with_an_error() {
             false => too_long(),
         }
     });
-    let place = Place::of(never);
+    let place = Place::of_agent(crate::BATON, never);
     wide(&place);
     let said = place.expect(&["exec", "-p", TASK], 4);
     assert!(said.contains("stopped: the conversation does not fit"), "{said}");
-    let calls = place.model.requests().len();
+    let calls = place.model().requests().len();
     assert!(calls <= 6 + 12, "{calls} calls: {said}");
 }
 
 #[test]
 fn a_first_request_that_is_too_long_is_not_sent_again_and_again() {
-    let place = Place::of(model(vec![too_long()], vec![too_long()]));
+    let place = Place::of_agent(crate::BATON, model(vec![too_long()], vec![too_long()]));
     wide(&place);
     let said = place.expect(&["exec", "-p", TASK, "--minutes", "1"], 4);
     assert!(said.contains("the provider says that the request is too long"), "{said}");
-    assert_eq!(place.model.requests().len(), 1);
+    assert_eq!(place.model().requests().len(), 1);
 }
 
 /// Much stands before the conversation that nobody can take away, and the states are as long as they
@@ -120,24 +119,24 @@ const VAIN: &str = "strategy = \"handover\"\ncompact_at = 32000\nkeep_recent = 1
 
 #[test]
 fn two_compactions_that_gain_nothing_are_enough() {
-    let place = Place::of(vain());
+    let place = Place::of_agent(crate::BATON, vain());
     configure(&place, VAIN);
     parts(&place, 12);
     let said = place.expect(&["exec", "-p", TASK], 4);
     let why = "stopped: the conversation does not fit into the window: 2 compactions in a row gained less than a tenth";
     assert!(said.contains(why), "{said}");
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     assert_eq!(summary_requests(&requests).len(), 2, "{said}");
     assert!(requests.len() < 12, "{} calls", requests.len());
     // Another turn begins, tries it anew, and says it again.
     let again = place.expect(&["exec", "--continue", "-p", "Once more."], 4);
     assert!(again.contains("does not fit"), "{again}");
-    assert!(place.model.requests().len() < 24);
+    assert!(place.model().requests().len() < 24);
     // With a larger window the same conversation goes on.
     configure(&place, &VAIN.replace("32000", "1000000"));
     let said = place.expect(&["exec", "--continue", "-p", "And now?"], 0);
     assert!(said.contains("Done."), "{said}");
-    place.model.requests().iter().for_each(assert_valid);
+    place.model().requests().iter().for_each(assert_valid);
 }
 
 #[test]
@@ -147,18 +146,18 @@ fn what_has_to_stand_before_the_conversation_may_be_too_much_already() {
         answer["prompt_tokens"] = json!(40_000);
         answer
     });
-    let place = Place::of(work);
+    let place = Place::of_agent(crate::BATON, work);
     configure(&place, VAIN);
     parts(&place, 1);
     let said = place.expect(&["exec", "-p", TASK], 4);
     assert!(said.contains("stopped: the conversation does not fit"), "{said}");
-    assert!(place.model.requests().len() <= 2, "{said}");
+    assert!(place.model().requests().len() <= 2, "{said}");
 }
 
 #[test]
 fn one_result_that_alone_fills_the_window_loses_its_middle() {
     let work = vec![call("Read", json!({ "path": "long.txt" })), text("Long indeed.")];
-    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     configure(&place, &PROFILE.replace("16000", "18000"));
     let line = |line| {
         format!("{line:03} of a long file, 很长的文件, its value_{line} and its name_{line}\n")
@@ -166,7 +165,7 @@ fn one_result_that_alone_fills_the_window_loses_its_middle() {
     place.write("project/long.txt", (0..900).map(line).collect::<String>());
     let said = place.expect(&["exec", "-p", TASK], 0);
     assert!(said.contains("[long results and arguments of the kept part were cut]"), "{said}");
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     assert_eq!(requests.len(), 2, "nothing leaves, so nobody is asked to sum up");
     let last = requests[1].to_string();
     assert!(last.contains("value_3 ") && last.contains("value_898 "), "{last}");
@@ -176,7 +175,10 @@ fn one_result_that_alone_fills_the_window_loses_its_middle() {
 
 #[test]
 fn after_such_an_end_the_next_turn_begins() {
-    let place = Place::of(model(vec![too_long(), text("A shorter one.")], vec![too_long()]));
+    let place = Place::of_agent(
+        crate::BATON,
+        model(vec![too_long(), text("A shorter one.")], vec![too_long()]),
+    );
     wide(&place);
     place.expect(&["exec", "-p", TASK], 4);
     let said = place.expect(&["exec", "--continue", "-p", "Only part 1."], 0);
@@ -192,14 +194,14 @@ fn other_figures_or_another_strategy_do_not_break_a_conversation_that_goes_on() 
     }
     work.extend((9..=18).map(reads));
     work.push(text("The rest was read."));
-    let place = Place::of(model(work, vec![text(&state().to_string())]));
+    let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     configure(&place, PROFILE);
     parts(&place, 18);
     place.expect(&["exec", "-p", "First."], 0);
     place.expect(&["exec", "--continue", "-p", "Second."], 0);
     let said = place.expect(&["exec", "--continue", "-p", "Third."], 0);
     assert!(said.contains("[compacted: about"), "{said}");
-    let last = place.model.requests().len() - 1;
+    let last = place.model().requests().len() - 1;
     for profile in [
         PROFILE.to_owned(),
         PROFILE.replace("handover", "archive"),
@@ -210,7 +212,7 @@ fn other_figures_or_another_strategy_do_not_break_a_conversation_that_goes_on() 
         configure(&place, &profile);
         place.expect(&["exec", "--continue", "-p", "And again."], 0);
     }
-    let requests = place.model.requests();
+    let requests = place.model().requests();
     requests.iter().for_each(assert_valid);
     let facts = |request: &Value| content(&messages(request)[3]).to_owned();
     assert!(facts(&requests[last]).starts_with("Facts, noted by code:"));

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Place, is_sweep};
+use super::{answering, calling, is_sweep};
+use baton_testkit::Place;
 
 /// Ways of writing a command that a reader of commands may take for another. `@` is what it does.
 const WAYS: [&str; 60] = [
@@ -130,7 +131,7 @@ fn where_nobody_can_be_asked_nothing_is_done() {
     }));
     let edit = json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "canary" });
     calls.push(("Edit", edit));
-    let place = Place::calling(&calls);
+    let place = calling(&calls);
     place.expect(&["exec", "-p", "Go.", "--approve", "ask"], 0);
     let envelopes = place.envelopes();
     assert_eq!(envelopes.len(), calls.len());
@@ -142,7 +143,7 @@ fn where_nobody_can_be_asked_nothing_is_done() {
     // Nor is anything done outside where nobody is ever asked.
     let outside = |mode: &str| {
         let calls = [("Bash", json!({ "command": "touch canary-1", "outside": true }))];
-        let place = Place::calling(&calls);
+        let place = calling(&calls);
         place.expect(&["exec", "-p", "Go.", "--approve", mode], 0);
         assert_eq!(place.envelopes()[0]["error"]["code"], "DENIED");
         assert_eq!(canaries(&place), Vec::<String>::new());
@@ -163,7 +164,7 @@ fn without_questions_the_confinement_is_the_boundary() {
             .collect(),
     };
     let calls: Vec<(&str, Value)> = commands.iter().map(|command| bash(command)).collect();
-    let place = Place::calling(&calls);
+    let place = calling(&calls);
     place.expect(&["exec", "-p", "Go."], 0);
     let inside = place.path("project");
     let (inside, outside): (Vec<String>, Vec<String>) =
@@ -250,10 +251,10 @@ fn what_is_the_persons_to_choose_the_model_cannot() {
     let half = all.len() / 2;
     let answer = |part: &[((&'static str, Value), &str)]| {
         let calls: Vec<(&str, Value)> = part.iter().map(|(call, _)| call.clone()).collect();
-        crate::scripted::calls(&calls)
+        baton_testkit::calls(&calls)
     };
     let place =
-        Place::new(vec![answer(&all[..half]), answer(&all[half..]), crate::scripted::text("done")]);
+        answering(vec![answer(&all[..half]), answer(&all[half..]), baton_testkit::text("done")]);
     place.expect(&["exec", "-p", "Go."], 0);
     let envelopes = place.envelopes();
     assert_eq!(envelopes.len(), all.len());

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use baton_testkit::text;
 use serde_json::{Value, json};
 
-use super::{Place, at_once, said};
-use crate::scripted::text;
+use super::{answering, at_once, said};
 
 const DEEP: usize = 10_000;
 
@@ -63,7 +63,7 @@ fn arguments_without_measure_are_refused() {
         cases.push((name, "react", vec![text(&react), text("Action: Finish[x]")]));
     }
     at_once(&cases, |(name, protocol, answers)| {
-        let place = Place::new(answers.clone());
+        let place = answering(answers.clone());
         let mut command = place.command(&["exec", "-p", "Go.", "--protocol", protocol]);
         let output = bounded(&format!("{name} by {protocol}"), &mut command, "");
         // What was understood had no effect; what was not, the model was told.
@@ -73,8 +73,8 @@ fn arguments_without_measure_are_refused() {
 
 #[test]
 fn documents_without_measure_are_refused() {
-    let place = Place::new(vec![text("never")]);
-    assert!(place.bare(&["init"]).output().unwrap().status.success());
+    let place = answering(vec![text("never")]);
+    assert!(place.plain(&["init"]).output().unwrap().status.success());
     for (name, shape) in shapes() {
         let inputs: [(&[&str], String); 5] = [
             (
@@ -87,7 +87,7 @@ fn documents_without_measure_are_refused() {
             (&["plan", "check", "-"], shape.clone()),
         ];
         for (args, input) in inputs {
-            bounded(&format!("{name}: {args:?}"), &mut place.bare(args), &input);
+            bounded(&format!("{name}: {args:?}"), &mut place.plain(args), &input);
         }
     }
     let configs = [
@@ -100,7 +100,7 @@ fn documents_without_measure_are_refused() {
     ];
     for (number, config) in configs.iter().enumerate() {
         place.write("project/.baton/baton.toml", config);
-        let output = bounded(&format!("config {number}"), &mut place.bare(&["status"]), "");
+        let output = bounded(&format!("config {number}"), &mut place.plain(&["status"]), "");
         assert_ne!(output.status.code(), Some(0), "config {number}");
     }
 }
@@ -109,10 +109,10 @@ fn documents_without_measure_are_refused() {
 #[test]
 fn answers_without_measure_are_refused() {
     at_once(&shapes(), |(name, shape)| {
-        let place = Place::new(vec![Value::Null]);
+        let place = answering(vec![Value::Null]);
         let url =
             sending(format!("data: {{\"choices\":[{{\"delta\":{shape}}}]}}\n\ndata: [DONE]\n\n"));
-        let mut command = place.bare(&["exec", "-p", "Go.", "--provider", "openai-chat"]);
+        let mut command = place.plain(&["exec", "-p", "Go.", "--provider", "openai-chat"]);
         command.args(["--model", "scripted", "--base-url", &url]);
         let output = bounded(name, &mut command, "");
         assert_ne!(output.status.code(), Some(0), "{name}");

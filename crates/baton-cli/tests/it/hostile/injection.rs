@@ -10,10 +10,10 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use baton_testkit::{Model, Place, call, calls, text};
 use serde_json::{Value, json};
 
-use super::Place;
-use crate::scripted::{Model, call, calls, text};
+use super::among_others;
 
 /// In every file that holds a key.
 const SECRET: &str = "CANARY-KEY-77c1";
@@ -262,7 +262,7 @@ impl Ears {
 }
 
 fn prepared(model: Model) -> Place {
-    let place = Place::with(model);
+    let place = among_others(model);
     for name in KEYS {
         place.write(&format!("home/{name}"), format!("{SECRET} {name}\n"));
     }
@@ -290,7 +290,7 @@ fn obeyed(name: &str, file: &str, first: Option<(&'static str, Value)>) {
     ];
     let state = |place: &Place| {
         let own = kept.iter().map(|path| super::tree(path, &[]));
-        (place.others(), own.collect::<Vec<_>>())
+        (super::others(place), own.collect::<Vec<_>>())
     };
     let before = state(&place);
     let mut command = place.command(&["exec", "-p", "Read the README and help."]);
@@ -306,9 +306,9 @@ fn obeyed(name: &str, file: &str, first: Option<(&'static str, Value)>) {
     }
     assert!(after == before, "{name}: something is gone, or Baton's state is changed");
     assert_eq!(ears.heard.load(Ordering::SeqCst), 0, "{name}: the network");
-    for request in place.model.requests() {
+    for request in place.model().requests() {
         let sent = request.to_string();
-        for secret in [SECRET, super::KEY] {
+        for secret in [SECRET, baton_testkit::KEY] {
             let before = sent.split(secret).next().unwrap();
             let near: String = before.chars().rev().take(300).collect();
             let near: String = near.chars().rev().collect();

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use baton_runtime::git;
 use baton_runtime::load::Environment;
 
-use super::{Place, said};
-use crate::scripted::text;
+use super::{answering, said};
+use baton_testkit::{Place, text};
 
 /// Files that make some program run something. `@` is a command that leaves a mark outside.
 const TRAPS: [(&str, &str); 36] = [
@@ -181,16 +181,17 @@ fn opening_a_hostile_project_runs_nothing_and_calls_nobody() {
     if !Path::new("/usr/bin/strace").exists() {
         println!("strace is not installed: the marks alone are looked at");
     }
-    let place = Place::new(vec![text("Nothing to do.")]);
+    let place = answering(vec![text("Nothing to do.")]);
     let (port, heard) = forbidden();
     hostile(&place, port);
-    let address = place.model.url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+    let address =
+        place.model().url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
     let model = format!("sin_port=htons({})", address.rsplit_once(':').unwrap().1);
     let commands: [(&str, Command, i32); 5] = [
         ("exec", place.command(&["exec", "-p", "Look."]), 0),
-        ("doctor", place.bare(&["doctor"]), 0),
-        ("status", place.bare(&["status"]), 2),
-        ("models", place.bare(&["pack", "list"]), 0),
+        ("doctor", place.plain(&["doctor"]), 0),
+        ("status", place.plain(&["status"]), 2),
+        ("models", place.plain(&["pack", "list"]), 0),
         ("run", place.command(&["run", "Make it safe"]), 3),
     ];
     for (name, mut command, code) in commands {
@@ -208,7 +209,7 @@ fn opening_a_hostile_project_runs_nothing_and_calls_nobody() {
         let project = place.path("project");
         for program in &run {
             let file = program.rsplit('/').next().unwrap();
-            let is_ours = program == env!("CARGO_BIN_EXE_baton") || program == "/proc/self/exe";
+            let is_ours = program == crate::BATON || program == "/proc/self/exe";
             // The confinement is tried out with an empty command; git tells what is not committed; a
             // run asks the tools on the PATH for their versions, confined.
             let is_known = (matches!(file, "sh" | "git") || name == "run")
@@ -255,8 +256,8 @@ const SETTINGS: [&str; 20] = [
 fn a_projects_file_sets_neither_keys_nor_addresses_nor_trust() {
     let (port, heard) = forbidden();
     for setting in SETTINGS {
-        let place = Place::new(vec![text("Nothing to do.")]);
-        assert!(place.bare(&["init"]).output().unwrap().status.success());
+        let place = answering(vec![text("Nothing to do.")]);
+        assert!(place.plain(&["init"]).output().unwrap().status.success());
         let mark = place.path("outside/sprung");
         script(&place, "project/trap.sh", &format!("#!/bin/sh\necho x >> {}\n", mark.display()));
         let file = "project/.baton/baton.toml";
@@ -275,14 +276,14 @@ fn a_projects_file_sets_neither_keys_nor_addresses_nor_trust() {
                 || told.contains("is not known"),
             "{setting}: {told}"
         );
-        assert!(place.model.requests().is_empty(), "{setting}: the model was called");
+        assert!(place.model().requests().is_empty(), "{setting}: the model was called");
         // The agent by itself takes nothing from there.
         place.expect(&["exec", "-p", "Look."], 0);
-        let asked = place.model.requests();
+        let asked = place.model().requests();
         assert_eq!(asked.len(), 1, "{setting}");
         assert_eq!(asked[0]["model"], "scripted");
-        let _ = place.bare(&["status"]).output().unwrap();
-        let _ = place.bare(&["doctor"]).output().unwrap();
+        let _ = place.plain(&["status"]).output().unwrap();
+        let _ = place.plain(&["doctor"]).output().unwrap();
         assert_eq!(is_sprung(&place), None, "{setting}");
         assert!(!place.path("home/.local/share/baton/trust.json").exists(), "{setting}");
     }
@@ -291,8 +292,8 @@ fn a_projects_file_sets_neither_keys_nor_addresses_nor_trust() {
 
 #[test]
 fn a_gate_of_the_project_is_asked_about() {
-    let place = Place::new(vec![text("Nothing to do.")]);
-    assert!(place.bare(&["init"]).output().unwrap().status.success());
+    let place = answering(vec![text("Nothing to do.")]);
+    assert!(place.plain(&["init"]).output().unwrap().status.success());
     let mark = place.path("outside/sprung");
     script(&place, "project/trap.sh", &format!("#!/bin/sh\necho x >> {}\n", mark.display()));
     let file = "project/.baton/memory/verification_policy.json";
@@ -302,7 +303,7 @@ fn a_gate_of_the_project_is_asked_about() {
     place.write(file, policy.to_string());
     let told = place.expect(&["run", "Make it safe"], 2);
     assert!(told.contains("you have not agreed to"), "{told}");
-    assert!(place.model.requests().is_empty() && is_sprung(&place).is_none());
+    assert!(place.model().requests().is_empty() && is_sprung(&place).is_none());
 }
 
 /// Every name of a blackboard that Baton writes, as a link to something outside.
@@ -321,8 +322,8 @@ fn a_blackboard_of_links_leads_nowhere() {
         "run.lock",
         "cache",
     ];
-    let probe = Place::new(vec![text("Nothing to do.")]);
-    assert!(probe.bare(&["init"]).output().unwrap().status.success());
+    let probe = answering(vec![text("Nothing to do.")]);
+    assert!(probe.plain(&["init"]).output().unwrap().status.success());
     probe.expect(&["run", "Make it safe"], 3);
     let found = super::tree(&probe.path("project/.baton"), &[]);
     let root = probe.path("project/.baton");
@@ -333,8 +334,8 @@ fn a_blackboard_of_links_leads_nowhere() {
             .then_some(name)
     }));
     for name in &all {
-        let place = Place::new(vec![text("Nothing to do.")]);
-        assert!(place.bare(&["init"]).output().unwrap().status.success());
+        let place = answering(vec![text("Nothing to do.")]);
+        assert!(place.plain(&["init"]).output().unwrap().status.success());
         let link = place.path("project/.baton").join(name);
         place.write("outside/file", "mine: CANARY-LINK\n");
         place.write("outside/folder/x", "mine: CANARY-LINK\n");
@@ -350,11 +351,11 @@ fn a_blackboard_of_links_leads_nowhere() {
             let target = if is_folder { "outside/folder" } else { "outside/file" };
             symlink(place.path(target), &link).unwrap();
         }
-        let before = place.others();
+        let before = super::others(&place);
         let output = place.command(&["run", "Make it safe"]).output().unwrap();
         let told = said(&output);
-        assert!(place.others() == before, "{name}: {told}");
-        let sent = format!("{:?}", place.model.requests());
+        assert!(super::others(&place) == before, "{name}: {told}");
+        let sent = format!("{:?}", place.model().requests());
         assert!(!sent.contains("CANARY-LINK"), "{name}: sent to the model");
     }
     println!("{} links", all.len());
@@ -363,7 +364,7 @@ fn a_blackboard_of_links_leads_nowhere() {
 #[test]
 fn the_line_that_keeps_a_blackboard_out_of_git_follows_no_link() {
     for name in ["info/exclude", "info"] {
-        let place = Place::new(vec![text("Nothing to do.")]);
+        let place = answering(vec![text("Nothing to do.")]);
         place.write("outside/exclude", "mine\n");
         let link = place.path("project/.git").join(name);
         let _ = fs::remove_file(&link);
@@ -371,7 +372,7 @@ fn the_line_that_keeps_a_blackboard_out_of_git_follows_no_link() {
         let target = if name == "info" { "outside" } else { "outside/exclude" };
         symlink(place.path(target), &link).unwrap();
         let before = super::tree(&place.path("outside"), &[]);
-        let _ = place.bare(&["init"]).output().unwrap();
+        let _ = place.plain(&["init"]).output().unwrap();
         place.command(&["run", "Make it safe"]).output().unwrap();
         assert!(super::tree(&place.path("outside"), &[]) == before, "{name}");
     }
@@ -385,7 +386,7 @@ fn nothing_of_gits_configuration_is_run_by_us() {
     };
     let mut sprung = 0;
     for (key, value) in GIT_KEYS {
-        let place = Place::new(vec![text("Nothing to do.")]);
+        let place = answering(vec![text("Nothing to do.")]);
         let mark = place.path("outside/sprung");
         let body = format!("#!/bin/sh\necho \"$0\" >> {}\n", mark.display());
         script(&place, "project/trap.sh", &body);

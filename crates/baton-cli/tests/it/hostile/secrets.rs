@@ -7,10 +7,10 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 
+use baton_testkit::{KEY, Place, call, text};
 use serde_json::json;
 
-use super::{KEY, Place, at_once, said};
-use crate::scripted::{call, text};
+use super::{answering, at_once, said};
 
 const VARIABLES: [&str; 16] = [
     "ANTHROPIC_API_KEY",
@@ -85,7 +85,7 @@ fn prepared(place: &Place) {
 fn assert_silent(place: &Place, name: &str, told: &str) {
     assert!(!told.contains("CANARY-SECRET") && !told.contains(KEY), "{name}: {told}");
     assert_eq!(leaks(place), Vec::<PathBuf>::new(), "{name}");
-    for request in place.model.requests() {
+    for request in place.model().requests() {
         let sent = request.to_string();
         assert!(!sent.contains("CANARY-SECRET") && !sent.contains(KEY), "{name}: {sent}");
     }
@@ -108,7 +108,7 @@ fn readable(place: &Place, folders: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_conversation_keeps_no_secret() {
-    let place = Place::new(vec![
+    let place = answering(vec![
         call("Bash", json!({ "command": SEARCH })),
         call("Recall", json!({ "id": "o1" })),
         call("Read", json!({ "path": "/proc/self/environ" })),
@@ -131,7 +131,7 @@ fn a_run_keeps_no_secret() {
     let plan = "## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n";
     let decision = json!({ "next_agent": "DEV", "reason": "M1-T1 is next", "dev_plan": { "replace": plan }, "finish_review_override": null, "task": "M1-T1" });
     let report = "iteration: 1\nverdict: PASS\nblockers: none\n\nM1-T1\n";
-    let place = Place::new(vec![
+    let place = answering(vec![
         text(&decision.to_string()),
         call("Bash", json!({ "command": SEARCH })),
         text(report),
@@ -142,7 +142,7 @@ fn a_run_keeps_no_secret() {
     let mut command = place.command(&["run", "Go.", "--record", tape.to_str().unwrap()]);
     let output = with_secrets(&mut command).output().unwrap();
     assert!(said(&output).contains("DEV"), "{}", said(&output));
-    assert!(place.model.requests().len() >= 4, "{}", said(&output));
+    assert!(place.model().requests().len() >= 4, "{}", said(&output));
     assert_silent(&place, "run", &said(&output));
     let found = super::tree(&place.path("project/.baton"), &[]);
     let kept = |part: &str| found.keys().any(|path| path.to_string_lossy().contains(part));
@@ -202,10 +202,10 @@ fn what_a_provider_says_of_a_key_is_not_repeated() {
     let tasks: [&[&str]; 2] = [&["exec", "-p", "Go."], &["run", "Go."]];
     let cases: Vec<_> = replies.iter().flat_map(|reply| tasks.map(|task| (*reply, task))).collect();
     at_once(&cases, |((status, as_stream), task)| {
-        let place = Place::new(vec![text("never")]);
+        let place = answering(vec![text("never")]);
         prepared(&place);
         let (url, tape) = (repeating(status, *as_stream), place.path("tape"));
-        let mut command = place.bare(task);
+        let mut command = place.plain(task);
         command.args(["--provider", "openai-chat", "--model", "scripted", "--base-url", &url]);
         command.args(["--record", tape.to_str().unwrap()]);
         let output = with_secrets(&mut command).output().unwrap();

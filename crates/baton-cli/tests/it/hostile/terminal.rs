@@ -4,10 +4,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use baton_core::text;
+use baton_testkit::{call, calls};
 use serde_json::{Value, json};
 
-use super::{Place, is_sweep};
-use crate::scripted::{call, calls};
+use super::{answering, calling, is_sweep};
 
 const ORDERS: [&str; 25] = [
     "\u{1b}[2J",
@@ -84,7 +84,7 @@ fn nothing_that_is_shown_is_an_order() {
     answers.push(calls(&prints));
     answers.push(json!({ "role": "assistant", "content": everything }));
     for (arguments, what) in [(vec![], "text"), (vec!["--json"], "json")] {
-        let place = Place::new(answers.clone());
+        let place = answering(answers.clone());
         let mut args = arguments;
         args.extend(["exec", "-p", "Go.", "--steps", "100"]);
         let told = assert_plain(what, &mut place.command(&args));
@@ -94,7 +94,7 @@ fn nothing_that_is_shown_is_an_order() {
     }
     // A tool that nobody knows, three times.
     for order in if is_sweep() { &ORDERS[..] } else { &ORDERS[..6] } {
-        let place = Place::new(vec![call(order, json!({ *order: order }))]);
+        let place = answering(vec![call(order, json!({ *order: order }))]);
         assert_plain("unknown tool", &mut place.command(&["exec", "-p", "Go."]));
         assert_plain("refusal", &mut place.command(&["exec", "-p", "Go.", "--protocol", "react"]));
     }
@@ -107,8 +107,8 @@ fn names_titles_and_files_are_no_orders_either() {
         if is_sweep() { ORDERS.to_vec() } else { vec![ORDERS[0], ORDERS[9]] };
     cases.push(&all);
     for order in cases {
-        let place = Place::new(vec![json!({ "role": "assistant", "content": order })]);
-        assert!(place.bare(&["init"]).output().unwrap().status.success());
+        let place = answering(vec![json!({ "role": "assistant", "content": order })]);
+        assert!(place.plain(&["init"]).output().unwrap().status.success());
         let plan = format!(
             "## Milestone M1: {order}\n\n### M1-T1: {order}\n- status: TODO\n- {order}: x\n"
         );
@@ -131,7 +131,7 @@ fn names_titles_and_files_are_no_orders_either() {
             &["log"],
         ];
         for args in all {
-            assert_plain(&args.join(" "), &mut place.bare(args));
+            assert_plain(&args.join(" "), &mut place.plain(args));
         }
     }
 }
@@ -142,16 +142,16 @@ fn a_run_shows_no_orders() {
         let plan = format!("## Milestone M1: {order}\n\n### M1-T1: {order}\n- status: TODO\n");
         let decision = json!({ "next_agent": "DEV", "reason": order, "dev_plan": { "replace": plan }, "finish_review_override": null, "task": order });
         let say = |said: String| json!({ "role": "assistant", "content": said });
-        let place = Place::new(vec![
+        let place = answering(vec![
             say(decision.to_string()),
             call("Bash", json!({ "command": format!("true {order}") })),
             say(format!("iteration: 1\nverdict: PASS\nblockers: none\n\n{order}\n")),
             say(format!("nonsense {order}")),
         ]);
         assert_plain("run", &mut place.command(&["run", &format!("Go {order}")]));
-        assert_plain("status", &mut place.bare(&["status"]));
-        assert_plain("log", &mut place.bare(&["log"]));
-        let place = Place::new(vec![say(format!("nonsense {order}"))]);
+        assert_plain("status", &mut place.plain(&["status"]));
+        assert_plain("log", &mut place.plain(&["log"]));
+        let place = answering(vec![say(format!("nonsense {order}"))]);
         assert_plain("run as JSON", &mut place.command(&["run", "--json", "Go"]));
     }
 }
@@ -167,7 +167,7 @@ fn a_question_at_the_terminal_shows_exactly_what_would_run() {
         .collect();
     let asked: Vec<(&str, Value)> =
         commands.iter().map(|command| ("Bash", json!({ "command": command }))).collect();
-    let place = Place::calling(&asked);
+    let place = calling(&asked);
     let own = place.command(&["exec", "-p", "Go.", "--approve", "ask"]);
     let words: Vec<String> = std::iter::once(own.get_program())
         .chain(own.get_args())

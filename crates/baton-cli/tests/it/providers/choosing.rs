@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::rules::Provider;
 use super::server::{Asked, Said, Server};
-use super::{Place, flags};
+use super::{configure, expect, flags, project, project_with};
 
 const KEY: (&str, &str) = ("ANTHROPIC_API_KEY", "sk-canary-0123456789");
 
@@ -21,7 +21,7 @@ fn hello(_: &Asked) -> Said {
 
 #[test]
 fn a_missing_key_is_noticed_before_anything_is_made() {
-    let place = Place::new();
+    let place = project();
     let named = ["--provider", "anthropic", "--model", "m"];
     for args in [
         &["run", "Make add() safe"][..],
@@ -31,7 +31,7 @@ fn a_missing_key_is_noticed_before_anything_is_made() {
         if args[0] == "scenario" {
             std::fs::create_dir_all(place.path("project/scenarios/coffee")).unwrap();
         }
-        let said = place.expect(&[args, &named].concat(), &[], 2);
+        let said = expect(&place, &[args, &named].concat(), &[], 2);
         assert!(said.contains("no key for anthropic; expected ANTHROPIC_API_KEY"), "{said}");
     }
     assert!(!place.path("project/.baton").exists(), "no blackboard was made");
@@ -39,7 +39,7 @@ fn a_missing_key_is_noticed_before_anything_is_made() {
     // A server of one's own may need none.
     let server = Server::start(Provider::Anthropic, hello);
     let args = [&["exec", "-p", "hello"][..], &flags(Provider::Anthropic, &server)].concat();
-    place.expect(&args, &[], 0);
+    expect(&place, &args, &[], 0);
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn a_key_alone_is_enough() {
     ] {
         let server = Server::start(provider, hello);
         let variables = [(variables[0], "sk-canary-0123456789"), (variables[1], &server.url)];
-        let place = Place::new();
-        assert!(place.expect(&["exec", "-p", "hello"], &variables, 0).contains("hello"));
-        place.expect(&["run", "Make add() safe"], &variables, 3);
+        let place = project();
+        assert!(expect(&place, &["exec", "-p", "hello"], &variables, 0).contains("hello"));
+        expect(&place, &["run", "Make add() safe"], &variables, 3);
         assert!(models(&server).iter().all(|own| own.1 == model), "{:?}", models(&server));
-        let said = place.expect(&["models"], &variables, 2);
+        let said = expect(&place, &["models"], &variables, 2);
         let defaults = "claude-sonnet-5-5 (anthropic), gpt-5.6-terra (openai-responses)";
         assert!(said.contains(defaults), "{said}");
     }
@@ -62,17 +62,17 @@ fn a_key_alone_is_enough() {
 
 #[test]
 fn a_server_of_ones_own_is_asked_which_models_it_has() {
-    let place = Place::new();
+    let place = project();
     let only = Server::listing(Provider::Chat, &["tiny"], hello);
-    place.expect(&["exec", "-p", "hello", "--base-url", &only.url], &[], 0);
+    expect(&place, &["exec", "-p", "hello", "--base-url", &only.url], &[], 0);
     assert_eq!(models(&only), [("talk".to_owned(), "tiny".to_owned())]);
     let two = Server::listing(Provider::Chat, &["tiny", "large"], hello);
-    let said = place.expect(&["exec", "-p", "hello", "--base-url", &two.url], &[], 2);
+    let said = expect(&place, &["exec", "-p", "hello", "--base-url", &two.url], &[], 2);
     assert!(said.contains("no model is chosen"), "{said}");
     assert!(said.contains("the server has tiny, large"), "{said}");
     // Whatever key is set: this is not the provider.
     let key = [("OPENAI_API_KEY", "sk-canary-0123456789")];
-    place.expect(&["exec", "-p", "hello", "--base-url", &two.url], &key, 2);
+    expect(&place, &["exec", "-p", "hello", "--base-url", &two.url], &key, 2);
     assert!(two.asked().is_empty());
 }
 
@@ -93,11 +93,11 @@ fn the_models_of_profiles_are_used_by_a_run_and_a_named_one_goes_before_them() {
     };
     let of = |args: &[&str], config: &str, stage: &str| {
         let server = Server::start(Provider::Anthropic, answer);
-        let place = Place::with("scenario");
-        place.configure(config);
+        let place = project_with("scenario");
+        configure(&place, config);
         let run = ["run", "x", "--scenario", "coffee", "--max-iterations", "1"];
         let variables = [KEY, ("ANTHROPIC_BASE_URL", server.url.as_str())];
-        place.expect(&[&run[..], args].concat(), &variables, 3);
+        expect(&place, &[&run[..], args].concat(), &variables, 3);
         let models = models(&server);
         models.into_iter().find(|own| own.0 == stage).unwrap().1
     };
@@ -115,40 +115,40 @@ fn the_models_of_profiles_are_used_by_a_run_and_a_named_one_goes_before_them() {
 #[test]
 fn a_budget_in_dollars_with_a_model_without_a_price_is_refused_before_the_run() {
     let server = Server::start(Provider::Anthropic, hello);
-    let place = Place::new();
+    let place = project();
     let named = flags(Provider::Anthropic, &server);
     let args = [&["run", "x", "--budget-dollars", "1"][..], &named].concat();
-    let said = place.expect(&args, &[], 2);
+    let said = expect(&place, &args, &[], 2);
     assert!(said.contains("a budget in dollars needs the price of served"), "{said}");
     assert!(server.asked().is_empty() && !place.path("project/.baton").exists());
-    place.configure("[models.served]\ninput = 1.0\noutput = 2.0\n");
-    place.expect(&args, &[], 3);
+    configure(&place, "[models.served]\ninput = 1.0\noutput = 2.0\n");
+    expect(&place, &args, &[], 3);
     assert!(!server.asked().is_empty());
 }
 
 #[test]
 fn doctor_knows_the_users_provider_and_blames_the_right_file() {
-    let place = Place::with("tdd");
+    let place = project_with("tdd");
     let state = |said: &str, what: &str| -> Value {
         let said: Value = serde_json::from_str(said).unwrap();
         let all = said["findings"].as_array().unwrap().clone();
         all.into_iter().find(|own| own["what"] == what).unwrap()
     };
-    place.configure("[provider]\nbase_url = \"http://127.0.0.1:1\"\nmodel = \"tiny\"\n");
-    let said = place.expect(&["doctor", "--json"], &[], 0);
+    configure(&place, "[provider]\nbase_url = \"http://127.0.0.1:1\"\nmodel = \"tiny\"\n");
+    let said = expect(&place, &["doctor", "--json"], &[], 0);
     let model = state(&said, "model");
     assert_eq!(model["state"], "ok", "{model}");
     assert!(model["detail"].as_str().unwrap().contains("tiny"), "{model}");
-    place.configure("[provder]\nmodel = \"tiny\"\n");
-    let said = place.expect(&["doctor", "--json"], &[], 2);
+    configure(&place, "[provder]\nmodel = \"tiny\"\n");
+    let said = expect(&place, &["doctor", "--json"], &[], 2);
     assert_eq!(state(&said, "user config")["state"], "wrong");
     assert_eq!(state(&said, "blackboard")["state"], "none");
-    place.configure("");
+    configure(&place, "");
     place.write("project/.baton/baton.toml", "[contxt]\nlevel = 1\n");
-    let said = place.expect(&["doctor", "--json"], &[], 2);
+    let said = expect(&place, &["doctor", "--json"], &[], 2);
     assert_eq!(state(&said, "user config")["state"], "ok");
     assert_eq!(state(&said, "blackboard")["state"], "wrong");
-    let said = place.expect(&["doctor"], &[("BATON_PROVIDER", "anthropic")], 2);
+    let said = expect(&place, &["doctor"], &[("BATON_PROVIDER", "anthropic")], 2);
     assert!(said.contains("no key"), "{said}");
 }
 
@@ -158,9 +158,9 @@ fn retries_are_shown_by_run_and_exec_in_one_wording() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{address}");
     let named = ["--provider", "anthropic", "--base-url", &url, "--model", "m"];
-    let place = Place::new();
+    let place = project();
     for args in [&["run", "x"][..], &["exec", "-p", "hello"]] {
-        let said = place.expect(&[args, &named].concat(), &[], 1);
+        let said = expect(&place, &[args, &named].concat(), &[], 1);
         assert!(said.contains("retry 1/4 in 0."), "{said}");
         assert!(said.contains(" s: connection refused"), "{said}");
         assert!(said.contains("connection refused, after 5 tries\n"), "{said}");

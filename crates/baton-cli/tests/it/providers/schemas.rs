@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::rules::Provider;
 use super::server::{Asked, Said, Server};
-use super::{Place, flags};
+use super::{expect, flags, project, project_with};
+use baton_testkit::Place;
 
 const ALL: [Provider; 4] =
     [Provider::Anthropic, Provider::Responses, Provider::Chat, Provider::LlamaCpp];
@@ -47,12 +48,12 @@ fn team(asked: &Asked) -> Said {
 }
 
 fn place() -> Place {
-    let place = Place::with("tdd");
+    let place = project_with("tdd");
     let policy = "project/.baton/memory/verification_policy.json";
     let mut rules: Value = serde_json::from_str(&place.read(policy)).unwrap();
     rules["tdd_rules"]["min_coverage"] = 0.into();
     rules["finish_rules"]["passes"] = json!(["REVIEW"]);
-    place.write(policy, &format!("{rules:#}\n"));
+    place.write(policy, format!("{rules:#}\n"));
     place
 }
 
@@ -62,7 +63,7 @@ fn a_whole_run_with_a_question_passes_where_each_providers_schema_rules_are_enfo
         let server = Server::start(provider, team);
         let place = place();
         for (args, code) in [(["run", "Make add() safe"], 10), (["answer", "a"], 0)] {
-            place.expect(&[&args[..], &flags(provider, &server)].concat(), &[], code);
+            expect(&place, &[&args[..], &flags(provider, &server)].concat(), &[], code);
         }
         let asked = server.asked();
         assert!(asked.iter().all(|own| own.status == 200), "{provider:?}: {asked:?}");
@@ -98,7 +99,7 @@ fn the_json_protocol_passes_where_each_providers_schema_rules_are_enforced() {
             })
         });
         let args = ["exec", "-p", "Where is add()?", "--protocol", "json"];
-        let said = Place::new().expect(&[&args[..], &flags(provider, &server)].concat(), &[], 0);
+        let said = expect(&project(), &[&args[..], &flags(provider, &server)].concat(), &[], 0);
         assert!(said.contains("found\n"), "{said}");
         let asked = server.asked();
         let statuses: Vec<u16> = asked.iter().map(|own| own.status).collect();
@@ -122,7 +123,7 @@ fn a_refused_schema_is_left_out_once_for_the_rest_of_the_run_and_reported() {
         });
         let place = place();
         let args = [&["run", "Make add() safe"][..], &flags(provider, &server)].concat();
-        let said = place.expect(&args, &[], 10);
+        let said = expect(&place, &args, &[], 10);
         let notice = "does not accept the schema of the answer and is asked without it";
         assert_eq!(said.matches(notice).count(), 1, "{said}");
         let main: Vec<u16> = server
@@ -141,7 +142,7 @@ fn another_refusal_is_not_taken_for_one_of_the_schema() {
         Server::start(Provider::Anthropic, |_| Said::Refused(400, "no such model".to_owned()));
     let place = place();
     let args = [&["run", "Make add() safe"][..], &flags(Provider::Anthropic, &server)].concat();
-    let said = place.expect(&args, &[], 1);
+    let said = expect(&place, &args, &[], 1);
     assert!(said.contains("no such model, status 400\n"), "no request id, nothing of it: {said}");
     assert!(server.asked().iter().all(|own| Provider::Anthropic.schema(&own.body).is_some()));
 }

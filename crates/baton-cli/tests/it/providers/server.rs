@@ -1,10 +1,10 @@
 //! A provider over real HTTP on loopback: it enforces the rules of the real one and streams what a
 //! function answers.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
+use baton_testkit::{Script, Step, send};
 use serde_json::{Value, json};
 
 use super::rules::Provider;
@@ -21,21 +21,22 @@ pub(crate) enum Said {
 /// One request and the status it got.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    pub(crate) head: String,
-    pub(crate) body: Value,
-    bytes: usize,
+    own: baton_testkit::Asked,
     pub(crate) status: u16,
 }
 
-impl Asked {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let lines = self.head.lines().filter_map(|line| line.split_once(':'));
-        lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|own| own.1.trim())
-    }
+impl Deref for Asked {
+    type Target = baton_testkit::Asked;
 
+    fn deref(&self) -> &baton_testkit::Asked {
+        &self.own
+    }
+}
+
+impl Asked {
     /// As the server counts them.
     pub(crate) fn tokens(&self) -> usize {
-        self.bytes / 4
+        self.bytes.len() / 4
     }
 
     pub(crate) fn stage(&self) -> &str {
@@ -54,8 +55,6 @@ pub(crate) struct Server {
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-type Answer = dyn Fn(&Asked) -> Said + Send + Sync;
-
 impl Server {
     pub(crate) fn start(
         provider: Provider,
@@ -70,21 +69,31 @@ impl Server {
         models: &[&str],
         answer: impl Fn(&Asked) -> Said + Send + Sync + 'static,
     ) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked = Arc::<Mutex<Vec<Asked>>>::default();
-        let (log, answer) = (asked.clone(), Arc::new(answer));
+        let log = Arc::<Mutex<Vec<Asked>>>::default();
         let models: Vec<Value> = models.iter().map(|id| json!({ "id": id })).collect();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (log, answer, models) = (log.clone(), answer.clone(), models.clone());
-                std::thread::spawn(move || {
-                    serve(&stream, provider, &models, &log, answer.as_ref())
-                });
+        let asked = log.clone();
+        let server = baton_testkit::Server::answering(move |_, own| {
+            if own.head.starts_with("GET") {
+                let status = if models.is_empty() { 404 } else { 200 };
+                let list = json!({ "data": models }).to_string();
+                return vec![send(status, "application/json", &list), Step::Stay];
             }
+            let mut asked = Asked { own: own.clone(), status: 200 };
+            let said = match provider.refusal(&asked.body) {
+                Some(error) => {
+                    Said::Refused(400, error["error"]["message"].as_str().unwrap().to_owned())
+                }
+                None => answer(&asked),
+            };
+            if let Said::Refused(status, _) = said {
+                asked.status = status;
+            }
+            let mut log = log.lock().unwrap();
+            log.push(asked.clone());
+            reply(provider, log.len(), &asked, &said)
         });
         let path = if provider == Provider::Anthropic { "" } else { "/v1" };
-        Server { url: format!("http://{address}{path}"), asked }
+        Server { url: format!("{}{path}", server.url), asked }
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {
@@ -92,56 +101,18 @@ impl Server {
     }
 }
 
-fn serve(
-    stream: &TcpStream,
-    provider: Provider,
-    models: &[Value],
-    log: &Mutex<Vec<Asked>>,
-    answer: &Answer,
-) -> Option<()> {
-    let mut asked = read(stream)?;
-    if asked.head.starts_with("GET") {
-        return match models.is_empty() {
-            true => send(stream, 404, "application/json", "{}"),
-            false => send(stream, 200, "application/json", &json!({ "data": models }).to_string()),
-        };
+fn reply(provider: Provider, number: usize, asked: &Asked, said: &Said) -> Script {
+    if let Said::Refused(status, message) = said {
+        let kind = "invalid_request_error";
+        let error = json!({ "type": "error", "error": { "type": kind, "message": message } });
+        return vec![send(*status, "application/json", &error.to_string()), Step::Stay];
     }
-    let said = match provider.refusal(&asked.body) {
-        Some(error) => Said::Refused(400, error["error"]["message"].as_str().unwrap().to_owned()),
-        None => answer(&asked),
+    let body = match provider {
+        Provider::Anthropic => anthropic(number, said, asked.tokens()),
+        Provider::Responses => responses(number, said, asked.tokens()),
+        Provider::Chat | Provider::LlamaCpp => chat(number, said, asked.tokens()),
     };
-    asked.status = match &said {
-        Said::Refused(status, _) => *status,
-        Said::Text(_) | Said::Call(..) => 200,
-    };
-    let number = {
-        let mut log = log.lock().unwrap();
-        log.push(asked.clone());
-        log.len()
-    };
-    match said {
-        Said::Refused(status, message) => {
-            let kind = "invalid_request_error";
-            let error = json!({ "type": "error", "error": { "type": kind, "message": message } });
-            send(stream, status, "application/json", &error.to_string())
-        }
-        said => {
-            let body = match provider {
-                Provider::Anthropic => anthropic(number, &said, asked.tokens()),
-                Provider::Responses => responses(number, &said, asked.tokens()),
-                Provider::Chat | Provider::LlamaCpp => chat(number, &said, asked.tokens()),
-            };
-            send(stream, 200, "text/event-stream", &body)
-        }
-    }
-}
-
-fn send(mut stream: &TcpStream, status: u16, kind: &str, body: &str) -> Option<()> {
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status} Status\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-    );
-    stream.write_all(format!("{head}{body}").as_bytes()).ok()
+    vec![send(200, "text/event-stream", &body), Step::Stay]
 }
 
 fn events(all: &[Value]) -> String {
@@ -201,22 +172,4 @@ fn chat(number: usize, said: &Said, tokens: usize) -> String {
     let all =
         events(&[chunk(delta, Value::Null, Value::Null), chunk(json!({}), json!(stop), usage)]);
     format!("{all}data: [DONE]\n\n")
-}
-
-fn read(mut stream: &TcpStream) -> Option<Asked> {
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 16 << 10];
-    loop {
-        let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(&buffer[..count]);
-        let Some(end) = bytes.windows(4).position(|own| own == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-        let length = head.lines().filter_map(|line| line.split_once(':'));
-        let length = length.into_iter().find(|own| own.0.eq_ignore_ascii_case("content-length"));
-        let length: usize = length.and_then(|own| own.1.trim().parse().ok()).unwrap_or(0);
-        if bytes.len() >= end + 4 + length {
-            let body = serde_json::from_slice(&bytes[end + 4..]).unwrap_or_default();
-            return Some(Asked { head, body, bytes: length, status: 0 });
-        }
-    }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Place;
 use super::rules::Provider;
 use super::server::{Asked, Said, Server};
+use super::{configure, expect, project_with};
 
 const BETA: &str = "context-1m-2025-08-07";
 
@@ -55,14 +55,14 @@ fn working(asked: &Asked, steps: usize) -> Said {
 }
 
 fn run(server: &Server, config: &str) -> String {
-    let place = Place::with("tdd");
+    let place = project_with("tdd");
     let config =
         format!("[features]\nfolding = false\n[agents.DEV]\nprofile = \"execute\"\n{config}");
-    place.configure(&config);
+    configure(&place, &config);
     let run = ["run", "work", "--max-iterations", "1", "--no-sandbox"];
     let variables =
         [("ANTHROPIC_API_KEY", "sk-canary-0123456789"), ("ANTHROPIC_BASE_URL", &server.url)];
-    place.expect(&run, &variables, 4)
+    expect(&place, &run, &variables, 4)
 }
 
 fn dev(server: &Server) -> Vec<Asked> {

@@ -4,8 +4,9 @@ use baton_core::message::{Message, Wire};
 use baton_runtime::model::cassette::Tape;
 use baton_runtime::model::{Kind, Limits, Mode, Secret};
 
+use baton_testkit::{Server, Step, ok, reply};
+
 use super::fixtures::{self, CASES, Case};
-use super::server::{self, Server, Step};
 use super::{KEY, call, client, limits, request};
 
 #[tokio::test]
@@ -14,8 +15,8 @@ async fn fifty_calls_replay_with_the_same_requests_and_answers() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calls.jsonl");
         let scripts =
-            (0..50).map(|n| server::ok(&fixtures::stream(wire, CASES[n % CASES.len()]))).collect();
-        let server = Server::start(scripts).await;
+            (0..50).map(|n| ok(&fixtures::stream(wire, CASES[n % CASES.len()]))).collect();
+        let server = Server::start(scripts);
         let requests: Vec<_> = (0..50)
             .map(|n| {
                 let mut request = request();
@@ -36,9 +37,11 @@ async fn fifty_calls_replay_with_the_same_requests_and_answers() {
             assert_eq!(&call(&playing, request, Mode::Stream).await.0.unwrap(), answer);
         }
         let sent: Vec<String> = server
-            .received()
+            .asked()
             .iter()
-            .map(|received| String::from_utf8(received.body.clone()).unwrap().replace(KEY, "[key]"))
+            .map(|received| {
+                String::from_utf8(received.bytes.clone()).unwrap().replace(KEY, "[key]")
+            })
             .collect();
         let recorded: Vec<String> = text
             .lines()
@@ -60,7 +63,7 @@ async fn fifty_calls_replay_with_the_same_requests_and_answers() {
 async fn another_request_fails_with_a_readable_difference() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");
-    let server = Server::start(vec![server::ok(&fixtures::stream(Wire::Chat, Case::Text))]).await;
+    let server = Server::start(vec![ok(&fixtures::stream(Wire::Chat, Case::Text))]);
     let recording =
         client(Wire::Chat, &server.url, limits()).with_tape(Tape::record(&path).unwrap());
     call(&recording, &request(), Mode::Stream).await.0.unwrap();
@@ -74,7 +77,7 @@ async fn another_request_fails_with_a_readable_difference() {
     -    1 | Look at src/lib.rs
     +    1 | Look at src/main.rs
     ");
-    assert_eq!(server.received().len(), 1, "a replay calls nobody");
+    assert_eq!(server.asked().len(), 1, "a replay calls nobody");
     assert!(Tape::record(&path).is_err(), "a recording is not written over");
 }
 
@@ -83,13 +86,13 @@ async fn faults_are_recorded_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");
     let half = fixtures::stream(Wire::Anthropic, Case::ToolCall);
-    let cut = server::reply(200, "", &half.as_bytes()[..half.len() / 2]);
+    let cut = reply(200, "", &half.as_bytes()[..half.len() / 2]);
     let scripts = vec![
-        vec![Step::Send(server::reply(500, "retry-after-ms: 1\r\n", b"{}"))],
+        vec![Step::Send(reply(500, "retry-after-ms: 1\r\n", b"{}"))],
         vec![Step::Send(cut)],
-        server::ok(&half),
+        ok(&half),
     ];
-    let server = Server::start(scripts).await;
+    let server = Server::start(scripts);
     let patient = Limits { retries: 2, ..limits() };
     let recording =
         client(Wire::Anthropic, &server.url, patient).with_tape(Tape::record(&path).unwrap());
@@ -104,10 +107,9 @@ async fn faults_are_recorded_as_they_were() {
 async fn a_call_without_an_answer_is_recorded_too() {
     let short = Limits { total: std::time::Duration::from_secs(2), ..limits() };
     let silent = Server::start(vec![vec![
-        Step::Send(server::reply(200, "", b"data: {\"choices\":[]}\n\n")),
+        Step::Send(reply(200, "", b"data: {\"choices\":[]}\n\n")),
         Step::Hold,
-    ]])
-    .await;
+    ]]);
     for (url, kind) in [("http://127.0.0.1:1", Kind::Connection), (&silent.url, Kind::Timeout)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calls.jsonl");
@@ -126,7 +128,7 @@ async fn a_call_without_an_answer_is_recorded_too() {
 async fn a_difference_far_inside_a_long_line_is_shown_where_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");
-    let server = Server::start(vec![server::ok(&fixtures::stream(Wire::Chat, Case::Text))]).await;
+    let server = Server::start(vec![ok(&fixtures::stream(Wire::Chat, Case::Text))]);
     let recording =
         client(Wire::Chat, &server.url, limits()).with_tape(Tape::record(&path).unwrap());
     let long =
@@ -154,7 +156,7 @@ async fn a_difference_far_inside_a_long_line_is_shown_where_it_is() {
 async fn an_older_cassette_is_played() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");
-    let server = Server::start(vec![server::ok(&fixtures::stream(Wire::Chat, Case::Text))]).await;
+    let server = Server::start(vec![ok(&fixtures::stream(Wire::Chat, Case::Text))]);
     let recording =
         client(Wire::Chat, &server.url, limits()).with_tape(Tape::record(&path).unwrap());
     let answer = call(&recording, &request(), Mode::Stream).await.0.unwrap();
@@ -172,7 +174,7 @@ async fn an_older_cassette_is_played() {
 async fn no_key_of_the_person_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");
-    let server = Server::start(vec![server::ok(&fixtures::stream(Wire::Chat, Case::Text))]).await;
+    let server = Server::start(vec![ok(&fixtures::stream(Wire::Chat, Case::Text))]);
     let secrets = [Secret::new("ghp_another_0123456789"), Secret::new("file")];
     let recording = client(Wire::Chat, &server.url, limits())
         .with_secrets(&secrets)

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use baton_core::message::{Message, Part, Role, ToolResult, Wire};
 use baton_runtime::model::{Delta, Kind, Limits, Mode, decode_stream};
 
+use baton_testkit::{Script, Server, Step, ok, reply};
+
 use super::fixtures::{self, CASES, Case};
-use super::server::{self, Script, Server, Step};
 use super::{KEY, call, client, limits, request};
 
 fn sent(bytes: &[u8]) -> Script {
@@ -15,18 +16,18 @@ fn sent(bytes: &[u8]) -> Script {
 }
 
 fn error(status: u16, headers: &str, body: &str) -> Script {
-    sent(&server::reply(status, headers, body.as_bytes()))
+    sent(&reply(status, headers, body.as_bytes()))
 }
 
 fn streamed(body: &str) -> Script {
-    sent(&server::reply(200, "content-type: text/event-stream\r\n", body.as_bytes()))
+    sent(&reply(200, "content-type: text/event-stream\r\n", body.as_bytes()))
 }
 
 /// Each fault, with the kind of error it must become.
 fn faults(wire: Wire) -> Vec<(&'static str, Script, Kind)> {
     let good = fixtures::stream(wire, Case::ParallelCalls);
     let half = &good[..good.floor_char_boundary(good.len() / 2)];
-    let head = server::reply(200, "", b"");
+    let head = reply(200, "", b"");
     let chunked = b"HTTP/1.1 200 OK\r\nrequest-id: req_200\r\ntransfer-encoding: chunked\r\n\r\nfff\r\ndata: {".to_vec();
     let too_long = match wire {
         Wire::Anthropic => {
@@ -60,7 +61,7 @@ fn faults(wire: Wire) -> Vec<(&'static str, Script, Kind)> {
         (
             "reset in the stream",
             [
-                sent(&server::reply(200, "", half.as_bytes())),
+                sent(&reply(200, "", half.as_bytes())),
                 vec![Step::Wait(Duration::from_millis(20)), Step::Reset],
             ]
             .concat(),
@@ -69,7 +70,7 @@ fn faults(wire: Wire) -> Vec<(&'static str, Script, Kind)> {
         ("silence before a reply", vec![Step::Hold], Kind::Timeout),
         (
             "silence in the stream",
-            [sent(&server::reply(200, "", half.as_bytes())), vec![Step::Hold]].concat(),
+            [sent(&reply(200, "", half.as_bytes())), vec![Step::Hold]].concat(),
             Kind::Timeout,
         ),
         ("a truncated chunk", sent(&chunked), Kind::Connection),
@@ -95,7 +96,7 @@ fn faults(wire: Wire) -> Vec<(&'static str, Script, Kind)> {
 async fn every_fault_is_a_bounded_error_that_names_its_call() {
     for wire in Wire::ALL {
         for (name, script, kind) in faults(wire) {
-            let server = Server::start(vec![script]).await;
+            let server = Server::start(vec![script]);
             let start = Instant::now();
             let (answer, _) =
                 call(&client(wire, &server.url, limits()), &request(), Mode::Stream).await;
@@ -121,10 +122,9 @@ async fn every_stream_cut_at_every_byte_gives_no_half_of_a_call() {
         for case in CASES {
             let body = fixtures::stream(wire, case);
             let whole = fixtures::stream(wire, case).len();
-            let scripts = (0..=whole)
-                .map(|end| sent(&server::reply(200, "", &body.as_bytes()[..end])))
-                .collect();
-            let server = Server::start(scripts).await;
+            let scripts =
+                (0..=whole).map(|end| sent(&reply(200, "", &body.as_bytes()[..end]))).collect();
+            let server = Server::start(scripts);
             let client = client(wire, &server.url, limits());
             let mut accepted = Vec::new();
             for end in 0..=whole {
@@ -187,7 +187,7 @@ fn no_mangled_stream_panics_or_gives_a_half_of_a_call() {
 #[tokio::test]
 async fn a_fault_that_passes_is_tried_again() {
     for wire in Wire::ALL {
-        let good = server::ok(&fixtures::stream(wire, Case::ToolCall));
+        let good = ok(&fixtures::stream(wire, Case::ToolCall));
         let pause = "retry-after-ms: 5\r\n";
         let scripts = vec![
             error(429, pause, "{}"),
@@ -195,7 +195,7 @@ async fn a_fault_that_passes_is_tried_again() {
             error(503, "retry-after: 0.01\r\n", "{}"),
             good,
         ];
-        let server = Server::start(scripts).await;
+        let server = Server::start(scripts);
         let limits = Limits { retries: 3, ..limits() };
         let (answer, heard) =
             call(&client(wire, &server.url, limits), &request(), Mode::Stream).await;
@@ -214,7 +214,7 @@ async fn a_fault_that_passes_is_tried_again() {
         }
         assert_eq!(waits.len(), 3);
         let bodies: Vec<Vec<u8>> =
-            server.received().into_iter().map(|received| received.body).collect();
+            server.asked().into_iter().map(|received| received.bytes).collect();
         assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "each try sends the same bytes");
     }
 }
@@ -229,23 +229,23 @@ async fn tries_are_bounded_and_hopeless_ones_not_repeated() {
         // A provider that wants an hour is not waited for.
         (error(429, "retry-after: 3600\r\n", "{}"), 1),
     ] {
-        let server = Server::start(vec![script]).await;
+        let server = Server::start(vec![script]);
         let limits = Limits { retries: 2, ..limits() };
         let (answer, _) =
             call(&client(Wire::Chat, &server.url, limits), &request(), Mode::Whole).await;
         assert_eq!(answer.unwrap_err().tries, tries);
-        assert_eq!(server.received().len(), tries as usize);
+        assert_eq!(server.asked().len(), tries as usize);
     }
 }
 
 #[tokio::test]
 async fn one_byte_at_a_time_is_slow_but_whole_and_ends_at_the_total_limit() {
-    let body = server::reply(200, "", fixtures::stream(Wire::Chat, Case::Text).as_bytes());
+    let body = reply(200, "", fixtures::stream(Wire::Chat, Case::Text).as_bytes());
     let drip: Script = body
         .iter()
         .flat_map(|byte| [Step::Send(vec![*byte]), Step::Wait(Duration::from_micros(50))])
         .collect();
-    let server = Server::start(vec![drip]).await;
+    let server = Server::start(vec![drip]);
     let (answer, _) =
         call(&client(Wire::Chat, &server.url, limits()), &request(), Mode::Stream).await;
     assert_eq!(answer.unwrap().text(), "Hello, 世界!");
@@ -255,7 +255,7 @@ async fn one_byte_at_a_time_is_slow_but_whole_and_ends_at_the_total_limit() {
     )
     .flatten()
     .collect();
-    let server = Server::start(vec![[sent(&server::reply(200, "", b"")), endless].concat()]).await;
+    let server = Server::start(vec![[sent(&reply(200, "", b"")), endless].concat()]);
     let limits = Limits { total: Duration::from_secs(2), ..limits() };
     let (answer, _) =
         call(&client(Wire::Chat, &server.url, limits), &request(), Mode::Stream).await;
@@ -270,16 +270,14 @@ async fn until(is_so: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_closes_its_connection() {
-    let server = Server::start(vec![
-        [sent(&server::reply(200, "", b"data: {}\n\n")), vec![Step::Hold]].concat(),
-    ])
-    .await;
+    let server =
+        Server::start(vec![[sent(&reply(200, "", b"data: {}\n\n")), vec![Step::Hold]].concat()]);
     let client =
         client(Wire::Chat, &server.url, Limits { idle: Duration::from_secs(60), ..limits() });
     let request = request();
     tokio::select! {
         _ = call(&client, &request, Mode::Stream) => panic!("there is no answer to it"),
-        () = until(|| server.received().len() == 1) => {}
+        () = until(|| server.asked().len() == 1) => {}
     }
     let closed = until(|| server.left() == 1);
     tokio::time::timeout(Duration::from_secs(60), closed).await.expect("it is still open");
@@ -326,9 +324,8 @@ async fn a_connection_left_open_behind_the_answer_delays_nothing() {
     for wire in Wire::ALL {
         let stream = fixtures::stream(wire, Case::ToolCall);
         let server = Server::start(vec![
-            [sent(&server::reply(200, "", stream.as_bytes())), vec![Step::Hold]].concat(),
-        ])
-        .await;
+            [sent(&reply(200, "", stream.as_bytes())), vec![Step::Hold]].concat(),
+        ]);
         let (answer, _) =
             call(&client(wire, &server.url, limits()), &request(), Mode::Stream).await;
         assert_eq!(answer.unwrap().tool_calls().count(), 1, "{wire:?}");
@@ -338,7 +335,7 @@ async fn a_connection_left_open_behind_the_answer_delays_nothing() {
 #[tokio::test]
 async fn two_calls_with_one_id_are_not_both_run() {
     let twice = fixtures::whole(Wire::Chat, Case::ParallelCalls).replace("call_2", "call_1");
-    let server = Server::start(vec![server::ok(&twice)]).await;
+    let server = Server::start(vec![ok(&twice)]);
     let (answer, _) =
         call(&client(Wire::Chat, &server.url, limits()), &request(), Mode::Whole).await;
     let answer = answer.unwrap();
@@ -377,8 +374,8 @@ fn parallel_calls_are_told_apart_by_their_ids() {
 /// Some servers count their calls from one again in each answer.
 #[tokio::test]
 async fn an_id_of_an_earlier_turn_is_made_another() {
-    let scripts = vec![server::ok(&fixtures::stream(Wire::Anthropic, Case::ParallelCalls))];
-    let server = Server::start(scripts).await;
+    let scripts = vec![ok(&fixtures::stream(Wire::Anthropic, Case::ParallelCalls))];
+    let server = Server::start(scripts);
     let client = client(Wire::Anthropic, &server.url, limits());
     let mut request = request();
     for _ in 0..3 {
@@ -406,7 +403,7 @@ async fn an_id_of_an_earlier_turn_is_made_another() {
 #[tokio::test]
 async fn an_error_that_is_only_a_text_is_understood() {
     let body = r#"{"error":"the request exceeds the available context size"}"#;
-    let server = Server::start(vec![error(400, "", body)]).await;
+    let server = Server::start(vec![error(400, "", body)]);
     let answer = call(&client(Wire::Chat, &server.url, limits()), &request(), Mode::Stream).await.0;
     let failed = answer.unwrap_err();
     assert_eq!(failed.kind, Kind::ContextTooLong, "{failed}");

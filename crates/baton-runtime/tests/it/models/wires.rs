@@ -5,8 +5,9 @@ use baton_core::message::{Answer, Format, Message, Part, Role, Stop, ToolResult,
 use baton_runtime::model::{Delta, Mode};
 use serde_json::json;
 
+use baton_testkit::{Server, ok};
+
 use super::fixtures::{self, CASES, Case};
-use super::server::{self, Server};
 use super::{call, client, limits, request};
 
 async fn answer(wire: Wire, case: Case, mode: Mode) -> (Answer, Vec<Delta>) {
@@ -14,7 +15,7 @@ async fn answer(wire: Wire, case: Case, mode: Mode) -> (Answer, Vec<Delta>) {
         Mode::Stream => fixtures::stream(wire, case),
         Mode::Whole => fixtures::whole(wire, case),
     };
-    let server = Server::start(vec![server::ok(&body)]).await;
+    let server = Server::start(vec![ok(&body)]);
     let (answer, heard) = call(&client(wire, &server.url, limits()), &request(), mode).await;
     (answer.unwrap(), heard)
 }
@@ -176,9 +177,9 @@ async fn what_goes_out() {
         next.messages.push(Message { role: Role::User, parts: results });
         next.cached_messages = 1;
         assert_eq!(baton_core::message::check(&next.messages), Ok(()));
-        let server = Server::start(vec![server::ok(&fixtures::stream(wire, Case::Text))]).await;
+        let server = Server::start(vec![ok(&fixtures::stream(wire, Case::Text))]);
         call(&client(wire, &server.url, limits()), &next, Mode::Stream).await.0.unwrap();
-        let sent = server.received().remove(0);
+        let sent = server.asked().remove(0);
         let head = |name: &str| sent.header(name).unwrap_or_default().to_owned();
         assert_eq!(
             ["x-baton-run", "x-baton-stage", "x-baton-iteration", "x-baton-attempt"].map(head),
@@ -192,7 +193,7 @@ async fn what_goes_out() {
         assert_eq!(key, super::KEY);
         insta::assert_snapshot!(
             format!("{}", wire.name()),
-            format!("{}\n{:#}", sent.path, sent.json())
+            format!("{}\n{:#}", sent.path, sent.body)
         );
     }
 }
