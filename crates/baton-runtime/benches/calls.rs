@@ -84,11 +84,13 @@ async fn thousand(wire: Wire, url: &str) {
 
 /// The server says where it is, one line a wire, and serves until its input closes.
 fn serve() {
+    let mut servers = Vec::new();
     for wire in Wire::ALL {
         let body = fixtures::stream(wire, fixtures::Case::Text);
         let whole = reply(200, "content-type: text/event-stream\r\n", body.as_bytes());
         let server = Server::start(vec![vec![Step::Send(whole)]]);
         println!("{} {}", wire.name(), server.url);
+        servers.push(server);
     }
     let _ = std::io::stdin().read_line(&mut String::new());
 }

@@ -1,8 +1,8 @@
 //! Real HTTP on loopback, every byte decided by the test; and all that the server was asked.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -42,12 +42,27 @@ impl Asked {
     }
 }
 
-/// Lives as long as the test program.
-#[derive(Debug, Clone)]
+/// Listens until it is dropped.
+#[derive(Debug)]
 pub struct Server {
     pub url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
-    left: Arc<AtomicUsize>,
+    address: SocketAddr,
+    log: Arc<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    asked: Mutex<Vec<Asked>>,
+    left: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.log.is_over.store(true, Ordering::SeqCst);
+        // So that the listener looks.
+        let _ = TcpStream::connect(self.address);
+    }
 }
 
 impl Server {
@@ -59,27 +74,32 @@ impl Server {
     /// Answers by the request's number and itself.
     pub fn answering(answer: impl Fn(usize, &Asked) -> Script + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = Server { url, asked: Arc::default(), left: Arc::default() };
-        let (own, answer) = (server.clone(), Arc::new(answer));
+        let address = listener.local_addr().unwrap();
+        let log = Arc::<Log>::default();
+        let (own, answer) = (log.clone(), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                if own.is_over.load(Ordering::SeqCst) {
+                    break;
+                }
                 let (own, answer) = (own.clone(), answer.clone());
                 std::thread::spawn(move || while own.serve(&stream, answer.as_ref()).is_some() {});
             }
         });
-        server
+        Server { url: format!("http://{address}"), address, log }
     }
 
     pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+        self.log.asked.lock().unwrap().clone()
     }
 
     /// Connections that the client closed while the server was silent.
     pub fn left(&self) -> usize {
-        self.left.load(Ordering::SeqCst)
+        self.log.left.load(Ordering::SeqCst)
     }
+}
 
+impl Log {
     /// One request; nothing comes back when the connection is over.
     fn serve(
         &self,

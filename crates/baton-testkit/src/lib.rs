@@ -11,6 +11,6 @@ mod team;
 
 pub use http::{Asked, Script, Server, Step, ok, reply, send};
 pub use model::{Model, call, calls, refusal, saying, silence, text};
-pub use place::{Answer, KEY, Place, answer, answer_to};
+pub use place::{Answer, KEY, Place, answer, answer_to, scrubbed};
 pub use talk::Chat;
 pub use team::{decision, report};

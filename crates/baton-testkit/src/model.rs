@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::http::{Asked, Script, Server, Step, send};
 
-/// Speaks as an OpenAI-compatible server does.
+/// Speaks as an OpenAI-compatible server does, until it is dropped.
 #[derive(Debug)]
 pub struct Model {
     pub url: String,
     requests: Arc<Mutex<Vec<Value>>>,
+    _server: Server,
 }
 
 /// An answer that calls one tool.
@@ -74,7 +75,7 @@ impl Model {
             };
             script(number, reply, &calls)
         });
-        Model { url: format!("{}/v1", server.url), requests }
+        Model { url: format!("{}/v1", server.url), requests, _server: server }
     }
 
     pub fn requests(&self) -> Vec<Value> {

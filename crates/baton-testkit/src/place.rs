@@ -50,6 +50,17 @@ impl Answer {
     }
 }
 
+/// A program in a folder, with this home and no other variable of the person who runs the tests.
+pub fn scrubbed(program: impl AsRef<Path>, folder: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command.current_dir(folder).stdin(Stdio::null()).env_clear().env("HOME", home);
+    // Where coverage is measured, the binary says there what it ran.
+    for name in ["PATH", "LLVM_PROFILE_FILE"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    command
+}
+
 /// Runs it to its end.
 pub fn answer(command: impl BorrowMut<Command>) -> Answer {
     answer_to(command, b"")
@@ -138,15 +149,11 @@ impl Place {
         command
     }
 
-    /// Without any flag but these, and with no variable of the person who runs the tests.
+    /// Without any flag but these.
     pub fn plain(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(args).current_dir(self.root().join(self.at)).stdin(Stdio::null()).env_clear();
-        // Where coverage is measured, the binary says there what it ran.
-        for name in ["PATH", "LLVM_PROFILE_FILE"] {
-            command.envs(std::env::var_os(name).map(|value| (name, value)));
-        }
-        command.env("HOME", self.root().join("home"));
+        let (folder, home) = (self.root().join(self.at), self.root().join("home"));
+        let mut command = scrubbed(&self.program, &folder, &home);
+        command.args(args);
         if self.model.is_some() {
             command.env("OPENAI_API_KEY", KEY);
         }

@@ -4,30 +4,21 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
+use baton_testkit::{Answer, answer, scrubbed};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const OUTPUTS: &str = "scenarios/leave_application/execution_outputs";
 
-fn baton(folder: &Path, words: &[&str]) -> Output {
-    let home = folder.join("nobody");
-    Command::new(crate::BATON)
-        .args(words)
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .env("HOME", home)
-        .output()
-        .unwrap()
+fn baton(folder: &Path, words: &[&str]) -> Answer {
+    answer(scrubbed(crate::BATON, folder, &folder.join("nobody")).args(words))
 }
 
 fn good(folder: &Path, words: &[&str]) -> String {
-    let output = baton(folder, words);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+    let answer = baton(folder, words);
+    answer.expect(words, 0);
+    answer.out
 }
 
 fn as_json(folder: &Path, words: &[&str]) -> Value {
@@ -93,7 +84,7 @@ fn the_demo_fails_as_its_rules_let_it_and_passes_when_they_are_repaired() {
         assert_eq!(first, second, "{language}: twice the same");
     }
     let again = baton(ground.path(), &["scenario", "demo", "en-1"]);
-    assert_eq!(again.status.code(), Some(2), "a folder that holds something is left alone");
+    assert_eq!(again.code, 2, "a folder that holds something is left alone");
 }
 
 /// The person was asked twice, the package went back, and both packages hold.
@@ -134,7 +125,7 @@ fn a_diff_names_what_changed_and_what_it_could_not_read() {
     assert!(good(&root, &diff).contains("iteration 2 is not over"));
     for words in [["leave_application", "1", "9"], ["nothing", "1", "2"]] {
         let refused = baton(&root, &["scenario", "diff", words[0], words[1], words[2]]);
-        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        assert_eq!(refused.code, 2, "{words:?}");
     }
 }
 

@@ -67,12 +67,13 @@ pub(crate) fn executor() -> Builtin {
             )),
         }
     });
-    with(&model, Room::default())
+    with(model, Room::default())
 }
 
-/// The agent that thinks with this model.
-pub(crate) fn with(model: &Model, room: Room) -> Builtin {
+/// The agent that thinks with this model, which serves as long as the process lives.
+pub(crate) fn with(model: Model, room: Room) -> Builtin {
     let endpoint = Endpoint::new(Wire::Chat, Some(model.url.parse().expect("an address")), None);
+    std::mem::forget(model);
     let client = Client::new(endpoint, Limits::default());
     let mind = Mind {
         client: client.unwrap(),

@@ -92,7 +92,7 @@ pub(crate) fn executor(folder: &Path) -> Builtin {
         writeln!(file, "{}", asked.body["messages"]).unwrap();
         answer(asked)
     });
-    with(&model, room())
+    with(model, room())
 }
 
 fn prepare(folder: &Path) {

@@ -53,6 +53,7 @@ impl Asked {
 pub(crate) struct Server {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
+    _own: baton_testkit::Server,
 }
 
 impl Server {
@@ -93,7 +94,7 @@ impl Server {
             reply(provider, log.len(), &asked, &said)
         });
         let path = if provider == Provider::Anthropic { "" } else { "/v1" };
-        Server { url: format!("{}{path}", server.url), asked }
+        Server { url: format!("{}{path}", server.url), asked, _own: server }
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {
