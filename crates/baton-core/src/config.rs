@@ -51,11 +51,11 @@ pub const USER_ONLY: [&str; 4] = ["provider", "models", "agent", APPROVAL];
 /// The section that no variable may set either.
 pub const APPROVAL: &str = "approval";
 
-/// What a person says of designs beforehand.
+/// What a user says of approvals beforehand.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApprovalSettings {
-    /// Whether `--yes` approves a design that nobody has read.
+    /// Whether `--yes` approves files that nobody has read.
     pub by_yes: bool,
 }
 

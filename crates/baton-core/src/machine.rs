@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Gate;
+use crate::policy::{Gate, Policy, ProofRules};
 use crate::text;
 
 /// The machine, as a run found it.
@@ -51,14 +51,23 @@ pub struct StageLimits {
     pub command_seconds: Option<(u64, u64)>,
     pub writes: bool,
     pub network: bool,
-    /// True if the policy asks the tester for a percentage.
-    pub asks_percent: bool,
+    /// True if the policy asks the tester for a figure that tools measure.
+    pub asks_measured: bool,
+}
+
+/// The figure that tools measure, by its name in a policy.
+const MEASURED: &str = "coverage";
+
+/// True if a policy asks the tester for a figure that tools measure.
+pub fn is_measured_asked(policy: &Policy) -> bool {
+    let is_it = |proof: &ProofRules| proof.least_percent > 0 && proof.percent_field == MEASURED;
+    policy.proof.as_ref().is_some_and(is_it)
 }
 
 impl Machine {
     /// The facts by which MAIN decides, which has no tools: coverage and gates.
-    pub fn facts_for_main(&self, gates: &[Gate], asks_percent: bool) -> Vec<String> {
-        let coverage = asks_percent.then(|| self.coverage_fact());
+    pub fn facts_for_main(&self, gates: &[Gate], asks_measured: bool) -> Vec<String> {
+        let coverage = asks_measured.then(|| self.coverage_fact());
         coverage.into_iter().chain([gates_fact(gates)]).collect()
     }
 
@@ -80,7 +89,7 @@ impl Machine {
         if !self.missing.is_empty() {
             facts.push(format!("looked for and not installed: {}", self.missing.join(", ")));
         }
-        facts.extend(limits.asks_percent.then(|| self.coverage_fact()));
+        facts.extend(limits.asks_measured.then(|| self.coverage_fact()));
         facts.extend(limit_facts(limits));
         facts.push(gates_fact(gates));
         facts
@@ -88,7 +97,7 @@ impl Machine {
 
     /// False for a figure that tools measure, where none of them was found.
     pub fn can_measure(&self, figure: &str) -> bool {
-        figure != "coverage" || !self.coverage.is_empty()
+        figure != MEASURED || !self.coverage.is_empty()
     }
 
     fn coverage_fact(&self) -> String {

@@ -333,9 +333,8 @@ impl Default for Orders {
         let finish_check = "This is FINISH_CHECK of iteration {iteration}. Decide now, with the whole reports above: FINISH again, or who works next. Output exactly one JSON object.";
         let finish_review = "Judge the whole work against the task and the user's answers. Your report is of iteration {iteration}.";
         let correction = "Your last answer broke the protocol and was refused. This is the exact error. Answer again, whole and corrected, and change nothing else.";
-        let changes = "The user did not approve the files and wants this changed:";
         Orders {
-            changes: changes.to_owned(),
+            changes: older::CHANGES_ORDER.to_owned(),
             finish_review: finish_review.to_owned(),
             correction: correction.to_owned(),
             fixer: fixer.to_owned(),
@@ -355,13 +354,13 @@ pub struct ProofRules {
     #[serde(rename = "test_required_gate")]
     pub before_done: bool,
     /// The field of a task that marks it, with the value `true`.
-    #[serde(default = "older::task_field")]
+    #[serde(default = "older::task_field", skip_serializing_if = "older::is_task_field")]
     pub task_field: String,
     /// The least percentage that the tester must report.
     #[serde(rename = "min_coverage")]
     pub least_percent: u32,
     /// The field of the tester's report with that percentage, by its name in `summary_fields`.
-    #[serde(default = "older::percent_field")]
+    #[serde(default = "older::percent_field", skip_serializing_if = "older::is_percent_field")]
     pub percent_field: String,
 }
 
@@ -473,8 +472,8 @@ pub struct Approval {
     /// run's. An answer holds for exactly their content.
     pub files: IndexMap<String, String>,
     /// The file in which the approved files are handed over, from the project's root.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub package: Option<String>,
+    #[serde(default = "older::approved", skip_serializing_if = "older::is_approved")]
+    pub package: String,
     #[serde(default)]
     pub texts: ApprovalTexts,
 }
@@ -493,7 +492,7 @@ pub struct ApprovalTexts {
 impl Default for ApprovalTexts {
     fn default() -> ApprovalTexts {
         ApprovalTexts {
-            title: "Approve these files?".to_owned(),
+            title: older::APPROVAL_TITLE.to_owned(),
             text: "Nothing is executed before a person has approved exactly these files:\n{files}"
                 .to_owned(),
             approve: "Approve them as they are".to_owned(),
@@ -511,8 +510,8 @@ pub struct EvaluationRules {
     /// Who gets the work when repairing it does not help.
     pub back_to: AgentName,
     /// The file in which the result is handed back, in the evaluation's folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub package: Option<String>,
+    #[serde(default = "older::returned", skip_serializing_if = "older::is_returned")]
+    pub package: String,
     /// Samples that must pass, percent of all.
     #[serde(default = "EvaluationRules::success")]
     pub success_percent: u32,
@@ -894,12 +893,9 @@ impl Check<'_> {
                 self.fail("approval.files", "1 to 20 files are needed".into());
             }
             for (name, file) in &approval.files {
-                let is_inside = !file.starts_with('/') && !file.split('/').any(|part| part == "..");
-                if !is_inside || file.trim().is_empty() {
-                    let message = format!("`{}` is no path of the project", text::shown(file, 80));
-                    self.fail(&format!("approval.files.{name}"), message);
-                }
+                self.path(&format!("approval.files.{name}"), file);
             }
+            self.path("approval.package", &approval.package);
             for (name, text) in
                 [("title", &approval.texts.title), ("approve", &approval.texts.approve)]
             {
@@ -920,6 +916,11 @@ impl Check<'_> {
                 let message = "who is evaluated cannot be who gets the work back".into();
                 self.fail("evaluation.back_to", message);
             }
+            if rules.package.contains('/') {
+                let message = format!("`{}` is not a file name", text::shown(&rules.package, 80));
+                self.fail("evaluation.package", message);
+            }
+            self.path("evaluation.package", &rules.package);
             self.range("evaluation.success_percent", rules.success_percent, 1, 100);
             self.range("evaluation.critical_percent", rules.critical_percent, 0, 100);
             self.range("evaluation.gain_percent", rules.gain_percent, 0, 100);
@@ -927,6 +928,15 @@ impl Check<'_> {
             self.range("evaluation.same_critical", rules.same_critical, 1, 100);
             self.range("evaluation.layer2_most", rules.layer2_most, 0, 1_000);
             self.range("evaluation.layer3_most", rules.layer3_most, 0, 1_000);
+        }
+    }
+
+    /// The path of a file from the project's root.
+    fn path(&mut self, path: &str, file: &str) {
+        let is_name = |part: &str| !part.trim().is_empty() && part != "." && part != "..";
+        if !file.split('/').all(is_name) {
+            let message = format!("`{}` is not the path of a file", text::shown(file, 80));
+            self.fail(path, message);
         }
     }
 

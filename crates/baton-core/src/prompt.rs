@@ -18,6 +18,7 @@ use crate::summary::{Level, Summary};
 use crate::tokens;
 use crate::window::{Ask, Last, Log, RunTask, Window};
 
+pub(crate) use run_section::OLDER_REPORTS;
 pub use section::Section;
 pub(crate) use section::report_name;
 
@@ -85,6 +86,14 @@ pub struct Material<'a> {
     pub reports: Vec<Filed>,
 }
 
+/// Reports of the run in the archive that newer ones of the same agent have replaced.
+#[derive(Debug, Clone, Default)]
+pub struct OlderReports {
+    pub count: u64,
+    /// The paths of the last ones.
+    pub last: Vec<String>,
+}
+
 /// Facts of a run that are not in the files of its blackboard. Empty without a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunFacts {
@@ -98,8 +107,7 @@ pub struct RunFacts {
     pub changed: Vec<StageChange>,
     /// A hint how to see the changes.
     pub compare: Option<String>,
-    /// Reports of the run in the archive that newer ones of the same agent have replaced, by path.
-    pub older_reports: Vec<String>,
+    pub older_reports: OlderReports,
     /// MAIN's order of this iteration and whom it was given to, for the agents of a sub-loop.
     pub main_order: Option<(AgentName, String)>,
     /// Agents whose newest report did not pass, but whose findings were settled since.

@@ -3,7 +3,7 @@
 //! free text for MAIN and is not looked at here. No default is ever filled in.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentName, Attempt, Iteration};
 use crate::policy::{ITERATION_PREFIX, Outcome, ReportRules, UNKNOWN_CLASS};
@@ -46,12 +46,27 @@ pub struct Expected {
 }
 
 /// The name of a report in the archive: `<iteration>_<agent>[_subloop_<k>]_a<attempt>.md`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ArchiveName {
     pub iteration: Iteration,
     pub subloop: Option<u32>,
     pub attempt: Attempt,
     pub agent: AgentName,
+}
+
+impl TryFrom<String> for ArchiveName {
+    type Error = String;
+
+    fn try_from(file: String) -> Result<ArchiveName, String> {
+        ArchiveName::parse(&file).ok_or_else(|| format!("`{file}` is not the name of a report"))
+    }
+}
+
+impl From<ArchiveName> for String {
+    fn from(name: ArchiveName) -> String {
+        name.file()
+    }
 }
 
 impl ArchiveName {

@@ -448,9 +448,10 @@ fn place(state: &State) -> String {
     match &state.phase {
         Phase::Running { stage, .. } => format!("in {}", stage.name),
         Phase::Gates { progress, .. } => match progress {
-            GateProgress::Waiting => "before a gate".to_owned(),
-            GateProgress::Running => "in a gate".to_owned(),
-            GateProgress::Evaluating(number) => format!("in evaluation {number}"),
+            GateProgress::CommandDue => "before a gate".to_owned(),
+            GateProgress::CommandRuns => "in a gate".to_owned(),
+            GateProgress::SamplesDue => "before an evaluation".to_owned(),
+            GateProgress::SamplesRun(number) => format!("in evaluation {number}"),
         },
         Phase::Decide { check: true, .. } => format!("before {FINISH_CHECK}"),
         Phase::Decide { .. } => format!("before {MAIN}'s next decision"),

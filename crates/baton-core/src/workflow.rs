@@ -2,7 +2,7 @@
 //! `State::after` takes over what happened; neither does anything itself. One iteration, with the
 //! module that holds each step:
 //!
-//! 1. MAIN is asked, or a rule decides (`decide`).
+//! 1. MAIN is asked (`decide`; the events also allow a decision by rule, which no rule makes yet).
 //! 2. The agent works (`stage`), and its report is judged (`judge`, `report`).
 //! 3. Gates confirm a pass: commands, and samples where the policy says so (`gates`).
 //! 4. The sub-loop runs, if it is due, and the entry goes to the history (`iteration`, `entry`).
@@ -43,6 +43,7 @@ use crate::id::{AgentName, Attempt, Iteration, RunId, Timestamp};
 use crate::machine::Machine;
 use crate::pack::Pack;
 use crate::policy::Outcome;
+use crate::report::ArchiveName;
 
 pub use approval::{APPROVE, ApprovalAnswer, Approvals, CHANGE, CHANGED, MOST_COMMENT};
 pub use decide::{MOST_READS, RefusedAnswer};
@@ -97,7 +98,7 @@ pub struct State {
     pub acceptance: Acceptance,
 }
 
-/// What a run was started with. The setup and the outputs are those of its newest process.
+/// What a run was started with. The setup is that of its newest process, the outputs are of all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     pub run: RunId,
@@ -142,6 +143,12 @@ pub struct Reports {
     /// The override of the last FINISH_CHECK, with its reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<String>,
+    /// The newest report of each agent in the archive, of this run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub archived: BTreeMap<AgentName, ArchiveName>,
+    /// The last reports that newer ones of the same agent replaced, and the number of all of them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub replaced: (u64, Vec<ArchiveName>),
 }
 
 /// Files as the run knows them.
@@ -368,20 +375,20 @@ impl State {
         }
         let mut next = self.clone();
         let entry = record.event.history().cloned().map(Effect::AppendHistory);
-        let mut to = Transition {
+        let mut at = Transition {
             seq: record.seq,
             time: record.time,
             rules: *rules,
             effects: entry.into_iter().collect(),
         };
         let phase = std::mem::replace(&mut next.phase, Phase::Ended);
-        next.phase = next.follow(phase, &record.event, &mut to).ok_or_else(misfit)?;
+        next.phase = next.follow(phase, &record.event, &mut at).ok_or_else(misfit)?;
         next.last_seq = record.seq;
-        Ok((next, to.effects))
+        Ok((next, at.effects))
     }
 
     /// The phase after an event. `None`: this event cannot happen here.
-    fn follow(&mut self, phase: Phase, event: &Event, to: &mut Transition<'_>) -> Option<Phase> {
+    fn follow(&mut self, phase: Phase, event: &Event, at: &mut Transition<'_>) -> Option<Phase> {
         let goes_on = matches!(event, Event::Resumed { .. } | Event::Abandoned);
         if phase == Phase::Ended || self.stopped.is_some() && !goes_on {
             return None;
@@ -389,7 +396,7 @@ impl State {
         match event {
             // A run begins with it, in `new`.
             Event::RunStarted(_) => None,
-            Event::Resumed { .. } => self.on_resumed(phase, event, to),
+            Event::Resumed { .. } => self.on_resumed(phase, event, at),
             Event::Abandoned => Some(Phase::Ended),
             Event::Stopped { why } => {
                 self.stopped = Some(why.clone());
@@ -397,30 +404,28 @@ impl State {
             }
             Event::Adopted { .. } => Some(phase),
             Event::StageStarted(started) => self.on_stage_started(phase, started),
-            Event::StageEnded(ended) => self.on_stage_ended(phase, ended, to),
+            Event::StageEnded(ended) => self.on_stage_ended(phase, ended, at),
             Event::StageLost { stage, attempt, .. } => self.on_stage_lost(phase, stage, *attempt),
-            Event::DecisionRefused { problem } => self.on_decision_refused(phase, problem, to),
+            Event::DecisionRefused { problem } => self.on_decision_refused(phase, problem, at),
             Event::FilesRead { files } => decide::on_files_read(phase, files),
-            Event::Decided(decided) => self.on_decided(phase, decided, to),
-            Event::ReportRefused { problem } => self.on_report_refused(phase, problem, to),
-            Event::ReportAccepted(facts) => self.on_report_accepted(phase, facts, to),
+            Event::Decided(decided) => self.on_decided(phase, decided, at),
+            Event::ReportRefused { problem } => self.on_report_refused(phase, problem, at),
+            Event::ReportAccepted(facts) => self.on_report_accepted(phase, facts, at),
             Event::GateStarted { index, .. } => gates::on_gate_started(phase, *index),
-            Event::GateEnded { .. } => self.on_gate_ended(phase, event, to),
-            Event::FilesSeen(seen) => self.on_files_seen(phase, seen, to),
-            Event::EvaluationStarted { number } => {
-                gates::on_evaluation_started(phase, *number, &to.rules)
-            }
-            Event::Evaluated(evaluation) => self.on_evaluated(phase, evaluation, to),
-            Event::EvaluationPaused { spent } => self.on_evaluation_paused(phase, spent, to),
+            Event::GateEnded { .. } => self.on_gate_ended(phase, event, at),
+            Event::FilesSeen(seen) => self.on_files_seen(phase, seen, at),
+            Event::EvaluationStarted { number } => gates::on_evaluation_started(phase, *number),
+            Event::Evaluated(evaluation) => self.on_evaluated(phase, evaluation, at),
+            Event::EvaluationPaused { spent } => self.on_evaluation_paused(phase, spent),
             Event::EvaluationRefused { why, spent } => {
-                self.on_evaluation_refused(phase, why, spent, to)
+                self.on_evaluation_refused(phase, why, spent, at)
             }
-            Event::SubloopEntered { reason } => self.on_subloop_entered(phase, reason, to),
-            Event::SubloopEnded(end) => self.on_subloop_ended(&phase, end, to),
-            Event::IterationEnded { .. } => self.on_iteration_ended(&phase, to),
+            Event::SubloopEntered { reason } => self.on_subloop_entered(phase, reason, at),
+            Event::SubloopEnded(end) => self.on_subloop_ended(&phase, end, at),
+            Event::IterationEnded { .. } => self.on_iteration_ended(&phase, at),
             Event::Finished { .. } => self.on_finished(&phase),
-            Event::Asked { .. } => question::on_asked(phase, to),
-            Event::Answered { .. } => self.on_answered(phase, event, to),
+            Event::Asked { .. } => question::on_asked(phase, at),
+            Event::Answered { .. } => self.on_answered(phase, event, at),
         }
     }
 

@@ -372,25 +372,6 @@ fn archived(root: &Path) -> Result<BTreeMap<AgentName, Vec<ArchiveName>>, Error>
     Ok(all)
 }
 
-/// Reports of the archive from this iteration on that are not the newest of their agent, in order.
-/// Several tries of a stage count as their last.
-pub(crate) fn older_reports(root: &Path, first: Option<Iteration>) -> Result<Vec<String>, Error> {
-    let mut older: Vec<ArchiveName> = Vec::new();
-    for names in archived(root)?.into_values() {
-        let of_run = names.into_iter().filter(|name| first.is_none_or(|own| name.iteration >= own));
-        let mut last: Vec<ArchiveName> = Vec::new();
-        for name in of_run {
-            let place = |own: &ArchiveName| (own.iteration, own.subloop);
-            last.pop_if(|own| place(own) == place(&name));
-            last.push(name);
-        }
-        last.pop();
-        older.append(&mut last);
-    }
-    older.sort_by_key(|name| (name.iteration, name.subloop));
-    Ok(older.iter().map(|name| format!("{ARCHIVE}/{}", name.file())).collect())
-}
-
 /// The stage that a person names.
 pub fn stage_named(board: &Board, name: &str, in_subloop: bool) -> Result<For, Error> {
     use baton_core::id::{FINISH_CHECK, MAIN};

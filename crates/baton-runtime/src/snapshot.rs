@@ -87,6 +87,8 @@ pub struct Snapshots {
     /// Files that received the output of this run, by name: never restored.
     pub named_outputs: BTreeSet<String>,
     tracked: Tracked,
+    /// The names in the last snapshot.
+    names: Vec<String>,
 }
 
 /// The files that git tracks; asked for again only when git's index has changed.
@@ -101,10 +103,17 @@ impl Snapshots {
     pub fn new(project: &Path, board: &Path, disk: Disk) -> Snapshots {
         let known = load::text(&board.join(FOLDER).join("index.json"), MAX_MANIFEST).ok();
         let known = known.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let (project, board) = (project.to_owned(), board.to_owned());
-        let (skipped, outputs, named_outputs) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-        let tracked = Tracked::default();
-        Snapshots { project, board, disk, known, skipped, outputs, named_outputs, tracked }
+        Snapshots {
+            project: project.to_owned(),
+            board: board.to_owned(),
+            disk,
+            known,
+            skipped: Vec::new(),
+            outputs: BTreeSet::new(),
+            named_outputs: BTreeSet::new(),
+            tracked: Tracked::default(),
+            names: Vec::new(),
+        }
     }
 
     /// The same; files that git tracks are part of a snapshot though a rule ignores them.
@@ -117,6 +126,7 @@ impl Snapshots {
     /// The files of the project that git tracks. `None` outside git and before the first one.
     pub fn tracked(&mut self) -> Option<Arc<BTreeSet<String>>> {
         let environment = self.tracked.environment.as_ref()?;
+        git::top(&self.project)?;
         let metadata = fs::metadata(git::index(&self.project)?).ok()?;
         let index = (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
         if self.tracked.index != Some(index) {
@@ -144,17 +154,13 @@ impl Snapshots {
             // It only saves work: it need not be synced, and is read with care.
             store::write_new(&path, store::json(&path, &self.known)?.as_bytes())?;
         }
+        self.names = manifest.files.into_keys().collect();
         Ok(id)
     }
 
-    /// The names of the project's files that a snapshot covers, without a look at their content.
-    pub fn names(&mut self) -> Result<Vec<String>, Error> {
-        let paths = self.paths(Covers::All)?.into_iter();
-        let inside = paths
-            .filter_map(|path| Some(path.strip_prefix(&self.project).ok()?.to_str()?.to_owned()));
-        let mut names: Vec<String> = inside.collect();
-        names.sort();
-        Ok(names)
+    /// The names of the project's files in the last snapshot that was taken.
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     fn manifest_path(&self, id: &str) -> PathBuf {
@@ -224,6 +230,7 @@ impl Snapshots {
         let is_above = git::top(&self.project).is_some_and(|top| top != self.project);
         let is_inside = is_above && tracked.is_some();
         let board = fs::canonicalize(&self.board).unwrap_or_else(|_| self.board.clone());
+        let real_board = board.clone();
         let walk = ignore::WalkBuilder::new(&self.project)
             .hidden(false)
             .git_global(false)
@@ -250,13 +257,12 @@ impl Snapshots {
             }
         }
         // Ignored, and added to git all the same.
-        let board = fs::canonicalize(&self.board).unwrap_or_else(|_| self.board.clone());
         let tracked = tracked.filter(|_| covers == Covers::All);
         let tracked = tracked.iter().flat_map(|names| names.iter());
         let inside = tracked.filter(|name| !self.is_behind_link(name));
         paths.extend(inside.map(|name| self.project.join(name)).filter(|path| {
             let is_file = |own: fs::Metadata| own.is_file() || own.is_symlink();
-            fs::symlink_metadata(path).is_ok_and(is_file) && !path.starts_with(&board)
+            fs::symlink_metadata(path).is_ok_and(is_file) && !path.starts_with(&real_board)
         }));
         paths.sort();
         paths.dedup();

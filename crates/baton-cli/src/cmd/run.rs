@@ -9,7 +9,7 @@ use baton_core::config::{AgentConfig, Config};
 use baton_core::decision::Question;
 use baton_core::event::{Asker, Limits, RunSetup, Stop};
 use baton_core::id::{AgentName, FINISH, FINISH_CHECK, MAIN, Tokens};
-use baton_core::machine::Machine;
+use baton_core::machine::{Machine, is_measured_asked};
 use baton_core::message::Wire;
 use baton_core::policy;
 use baton_core::profile::Profile;
@@ -444,7 +444,7 @@ impl<'a> Session<'a> {
         let policy = &self.board.pack.policy;
         let least = policy.proof.as_ref().map_or(0, |proof| proof.least_percent);
         let mut none = None;
-        if least > 0 && machine.coverage.is_empty() {
+        if is_measured_asked(policy) && machine.coverage.is_empty() {
             let looked_for = match machine.coverage_tools.is_empty() {
                 true => "no kind of project was recognised".to_owned(),
                 false => format!("looked for {}", machine.coverage_tools.join(", ")),

@@ -62,8 +62,8 @@ fn key_lines(prompt: &str, policy: &Policy, problems: &mut Vec<Problem>) {
         policy.context.summary_fields.values().flat_map(|fields| fields.values()).flatten();
     let mut known: Vec<&str> = vec![ITERATION_PREFIX, &rules.verdict_prefix, &rules.blocker_prefix];
     known.extend(PLAN_FIELDS);
-    let mark = policy.proof.as_ref().map(|proof| format!("{}:", proof.task_field));
-    known.extend(mark.as_deref());
+    let mark = format!("{}:", policy.task_field());
+    known.push(&mark);
     known.extend(labels.map(String::as_str));
     let plain = |label: &str| label.trim().replace('：', ":");
     let mut seen = BTreeSet::new();

@@ -14,14 +14,58 @@ use crate::text;
 const CONTEXT: &str = "context.";
 const PASSES: &str = "finish_rules.passes";
 
-/// A policy without this key means this field.
+// What a policy of 0.1 means without the keys that came later. These words are of the packs that it
+// had, and nowhere else in the code.
+const TASK_FIELD: &str = "test_required";
+const PERCENT_FIELD: &str = "coverage";
+const HANDED_OVER: &str = "scenarios/{scenario}/init_to_execute.json";
+const HANDED_BACK: &str = "execute_to_init.json";
+pub(super) const APPROVAL_TITLE: &str = "Approve the design?";
+pub(super) const CHANGES_ORDER: &str =
+    "The user did not approve the design and wants this changed:";
+
 pub(super) fn task_field() -> String {
-    "test_required".to_owned()
+    TASK_FIELD.to_owned()
 }
 
-/// A policy without this key means this field.
+pub(super) fn is_task_field(own: &str) -> bool {
+    own == TASK_FIELD
+}
+
 pub(super) fn percent_field() -> String {
-    "coverage".to_owned()
+    PERCENT_FIELD.to_owned()
+}
+
+pub(super) fn is_percent_field(own: &str) -> bool {
+    own == PERCENT_FIELD
+}
+
+pub(super) fn approved() -> String {
+    HANDED_OVER.to_owned()
+}
+
+pub(super) fn is_approved(own: &str) -> bool {
+    own == HANDED_OVER
+}
+
+pub(super) fn returned() -> String {
+    HANDED_BACK.to_owned()
+}
+
+pub(super) fn is_returned(own: &str) -> bool {
+    own == HANDED_BACK
+}
+
+impl Policy {
+    /// The field of a task that marks it for proof, also where the policy asks for none.
+    pub fn task_field(&self) -> &str {
+        self.proof.as_ref().map_or(TASK_FIELD, |proof| &proof.task_field)
+    }
+
+    /// The field of a report with the percentage, also where the policy asks for none.
+    pub fn percent_field(&self) -> &str {
+        self.proof.as_ref().map_or(PERCENT_FIELD, |proof| &proof.percent_field)
+    }
 }
 
 impl Policy {

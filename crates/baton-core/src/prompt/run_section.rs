@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
-use super::{Injected, StageChange};
+use super::{Injected, OlderReports, StageChange};
 use crate::id::AgentName;
 use crate::notes::WITHDRAWN;
 use crate::text;
@@ -17,7 +17,7 @@ const ANSWER_TOKENS: u64 = 2_000;
 /// Lines of the list of project files.
 const FILE_LINES: usize = 60;
 /// Reports of the archive that are listed by name.
-const OLDER_REPORTS: usize = 12;
+pub(crate) const OLDER_REPORTS: usize = 12;
 /// Changed files that are listed by name.
 const CHANGED_FILES: usize = 60;
 
@@ -109,16 +109,14 @@ impl Section {
     }
 
     /// Reports that newer ones replaced, for whoever needs more than the newest.
-    pub(super) fn older_reports(paths: &[String], folder: &str) -> Option<Section> {
-        let from = paths.len().saturating_sub(OLDER_REPORTS);
+    pub(super) fn older_reports(older: &OlderReports, folder: &str) -> Option<Section> {
         let lines: Vec<String> =
-            paths[from..].iter().map(|path| format!("- {folder}{path}")).collect();
-        let title = match from {
-            0 => "Earlier reports of this run, by iteration and agent".to_owned(),
-            _ => format!(
-                "Earlier reports of this run, by iteration and agent (the last {OLDER_REPORTS} of {})",
-                paths.len()
-            ),
+            older.last.iter().map(|path| format!("- {folder}{path}")).collect();
+        let title = "Earlier reports of this run, by iteration and agent".to_owned();
+        let shown = lines.len();
+        let title = match older.count > shown as u64 {
+            true => format!("{title} (the last {shown} of {})", older.count),
+            false => title,
         };
         let why = "each agent's newest report replaced them";
         let body = lines.join("\n");

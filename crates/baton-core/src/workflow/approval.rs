@@ -1,4 +1,4 @@
-//! What a person must have agreed to before an agent runs. An answer holds for the content that the
+//! What a user must have agreed to before an agent runs. An answer holds for the content that the
 //! files had when the question was asked: they are looked at before the agent begins, and once more
 //! before what it made is evaluated.
 
@@ -19,12 +19,12 @@ pub const CHANGE: &str = "change";
 /// Why nothing is evaluated.
 pub const CHANGED: &str =
     "the files are not the ones that the user approved; they have changed since";
-/// What a person may write with an answer.
+/// Characters that a user may write with an answer.
 pub const MOST_COMMENT: usize = 8_000;
-/// Of a person's wishes a run remembers so many.
+/// Answers that a run remembers.
 const MOST_CHANGES: usize = 50;
 
-/// What the run knows of its person's word.
+/// What the user has approved.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Approvals {
     /// The content that was approved, and when.
@@ -87,12 +87,12 @@ impl State {
         &mut self,
         phase: Phase,
         seen: &FilesSeen,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
         let Phase::Work { job } = phase else {
-            return self.on_files_seen_at_gate(phase, seen, to);
+            return self.on_files_seen_at_gate(phase, seen, at);
         };
-        let approval = self.unseen(&job.agent, &to.rules)?;
+        let approval = self.unseen(&job.agent, &at.rules)?;
         if !seen.missing.is_empty() {
             let missing = text::cut(&seen.missing.join(", "), 500).into_owned();
             let why = format!("may not run before the user has approved its files: {missing}");
@@ -114,13 +114,17 @@ impl State {
         seen.missing.is_empty() && approved.is_some_and(|(digest, _)| *digest == seen.digest)
     }
 
-    pub(super) fn answered_approval(
+    pub(super) fn has_pending_approval(&self, rules: &Rules<'_>) -> bool {
+        rules.pack.policy.approval.is_some() && self.acceptance.approvals.pending.is_some()
+    }
+
+    pub(super) fn on_approval_answered(
         &mut self,
         answer: Answer,
-        to: &Transition<'_>,
+        at: &Transition<'_>,
     ) -> Option<Phase> {
-        let time = to.time;
-        let approval = to.rules.pack.policy.approval.as_ref()?;
+        let time = at.time;
+        let approval = at.rules.pack.policy.approval.as_ref()?;
         let (job, digest) = self.acceptance.approvals.pending.take()?;
         let said = ApprovalAnswer {
             iteration: self.iteration.0,
@@ -150,7 +154,7 @@ impl State {
         Some(if is_approved { Phase::Work { job } } else { Phase::Record })
     }
 
-    /// What the person wants changed, as long as nobody has answered it.
+    /// What the user wants changed, until the agent has reported.
     pub fn wishes(&self, agent: &AgentName, rules: &Rules<'_>) -> Option<&str> {
         let approval = rules.pack.policy.approval.as_ref()?;
         let last = self.acceptance.approvals.answers.last().filter(|own| own.choice == CHANGE)?;

@@ -96,11 +96,11 @@ impl State {
         &mut self,
         phase: Phase,
         problem: &str,
-        to: &Transition<'_>,
+        at: &Transition<'_>,
     ) -> Option<Phase> {
         let Phase::JudgeDecision { check, tries, mut refused, answer } = phase else { return None };
         add_refused(&mut refused, RefusedAnswer::new(&answer, problem, "the journal"));
-        self.count_refusal(tries, to.rules.config.decision.retries, problem);
+        self.count_refusal(tries, at.rules.config.decision.retries, problem);
         Some(Phase::Decide { check, tries: tries + 1, refused })
     }
 
@@ -116,17 +116,17 @@ impl State {
         &mut self,
         phase: Phase,
         decided: &Decided,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
-        let (check, decided) = read_decision(phase, decided, &to.rules)?;
+        let (check, decided) = read_decision(phase, decided, &at.rules)?;
         let decision = decided.decision.clone()?;
         self.attempt = Attempt(1);
         self.files.plan_hash = Some(decided.plan_after.clone());
         if decided.plan_before != decided.plan_after {
-            to.effects.push(Effect::EditPlan(Box::new(PlanEdit {
+            at.effects.push(Effect::EditPlan(Box::new(PlanEdit {
                 before: decided.plan_before.clone(),
                 change: decision.plan.clone(),
-                rules: to.rules.pack.policy.plan.clone(),
+                rules: at.rules.pack.policy.plan.clone(),
             })));
         }
         if check {

@@ -111,7 +111,7 @@ impl Evaluation {
 impl State {
     /// Why an evaluation overturns the pass; `None` if it confirms it. Where repairing does not help,
     /// the work goes back to the agent that designed it.
-    pub(super) fn judge_evaluation(
+    pub(super) fn take_evaluation(
         &mut self,
         evaluation: &Evaluation,
         rules: &EvaluationRules,

@@ -8,7 +8,7 @@ use super::{Effect, Job, Phase, Rules, State, Transition, approval, judge};
 use crate::event::{Evaluation, Event, FilesSeen, Spent};
 use crate::gate;
 use crate::id::{FINISH, Iteration};
-use crate::policy::{EvaluationRules, Gate};
+use crate::policy::Gate;
 use crate::text;
 
 /// What the gates confirm.
@@ -33,18 +33,24 @@ impl GatesOf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateProgress {
-    Waiting,
-    /// Its command was started.
-    Running,
-    /// Its samples run, in the folder with this number.
-    Evaluating(u32),
+    CommandDue,
+    CommandRuns,
+    SamplesDue,
+    /// In the folder with this number.
+    SamplesRun(u32),
+}
+
+impl GateProgress {
+    pub(super) fn is_of_samples(self) -> bool {
+        matches!(self, GateProgress::SamplesDue | GateProgress::SamplesRun(_))
+    }
 }
 
 /// A gate by the way in which it is run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum GateKind<'a> {
     Command(&'a Gate),
-    Samples(&'a EvaluationRules),
+    Samples,
 }
 
 impl<'a> Rules<'a> {
@@ -54,14 +60,7 @@ impl<'a> Rules<'a> {
         let commands = policy.gates.iter().filter(|gate| gate.is_on(of.word()));
         let evaluation = policy.evaluation.as_ref();
         let samples = evaluation.filter(|own| own.of.as_str() == of.word());
-        commands.map(GateKind::Command).chain(samples.map(GateKind::Samples)).collect()
-    }
-
-    fn samples(&self, of: &GatesOf, index: usize) -> Option<&'a EvaluationRules> {
-        match self.gates(of).get(index)? {
-            GateKind::Samples(rules) => Some(rules),
-            GateKind::Command(_) => None,
-        }
+        commands.map(GateKind::Command).chain(samples.map(|_| GateKind::Samples)).collect()
     }
 }
 
@@ -100,15 +99,15 @@ pub fn gate_failure(command: &str, output: &str) -> String {
 /// Also for a gate that was running when its process died: it only confirms, and may run again.
 pub(super) fn on_gate_started(phase: Phase, started: usize) -> Option<Phase> {
     let Phase::Gates { of, index, progress } = phase else { return None };
-    let is_command = !matches!(progress, GateProgress::Evaluating(_));
-    let is_due = index == started && is_command;
-    is_due.then_some(Phase::Gates { of, index, progress: GateProgress::Running })
+    let is_due = index == started && !progress.is_of_samples();
+    is_due.then_some(Phase::Gates { of, index, progress: GateProgress::CommandRuns })
 }
 
-pub(super) fn on_evaluation_started(phase: Phase, number: u32, rules: &Rules<'_>) -> Option<Phase> {
-    let Phase::Gates { of, index, progress: GateProgress::Waiting } = phase else { return None };
-    rules.samples(&of, index)?;
-    Some(Phase::Gates { of, index, progress: GateProgress::Evaluating(number) })
+pub(super) fn on_evaluation_started(phase: Phase, number: u32) -> Option<Phase> {
+    let Phase::Gates { of, index, progress: GateProgress::SamplesDue } = phase else {
+        return None;
+    };
+    Some(Phase::Gates { of, index, progress: GateProgress::SamplesRun(number) })
 }
 
 impl State {
@@ -117,33 +116,33 @@ impl State {
         &mut self,
         of: GatesOf,
         index: usize,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Phase {
-        if index >= to.rules.gates(&of).len() {
-            return match of {
-                GatesOf::Report(job) => self.report_counts(&job, to),
-                GatesOf::Finish => Phase::decide(true),
-            };
-        }
-        if to.rules.samples(&of, index).is_some() {
-            // The agent has just worked: what was approved may be something else by now.
-            self.acceptance.approvals.is_seen = false;
-        }
-        Phase::Gates { of, index, progress: GateProgress::Waiting }
+        let progress = match (at.rules.gates(&of).get(index), &of) {
+            (None, GatesOf::Report(job)) => return self.after_report(job, at),
+            (None, GatesOf::Finish) => return Phase::decide(true),
+            (Some(GateKind::Command(_)), _) => GateProgress::CommandDue,
+            (Some(GateKind::Samples), _) => {
+                // The agent has just worked: what was approved may be something else by now.
+                self.acceptance.approvals.is_seen = false;
+                GateProgress::SamplesDue
+            }
+        };
+        Phase::Gates { of, index, progress }
     }
 
     pub(super) fn on_gate_ended(
         &mut self,
         phase: Phase,
         event: &Event,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
-        let Phase::Gates { of, index, .. } = phase else { return None };
+        let Phase::Gates { of, index, progress } = phase else { return None };
         let Event::GateEnded { index: ended, command, passed, output, milliseconds, log } = event
         else {
             return None;
         };
-        if index != *ended {
+        if index != *ended || progress.is_of_samples() {
             return None;
         }
         let outcome =
@@ -154,10 +153,10 @@ impl State {
         Some(match of {
             GatesOf::Report(job) if !passed => {
                 let log = log.as_ref().map(|log| format!("The whole output of the gate: {log}"));
-                self.refute(&job, &outcome.failure(), output, log.as_deref(), to)
+                self.overturn_pass(&job, &outcome.failure(), output, log.as_deref(), at)
             }
             // All gates of FINISH run: MAIN sees every failure at once.
-            of @ (GatesOf::Report(_) | GatesOf::Finish) => self.gate_or_end(of, index + 1, to),
+            of @ (GatesOf::Report(_) | GatesOf::Finish) => self.gate_or_end(of, index + 1, at),
         })
     }
 
@@ -174,13 +173,16 @@ impl State {
         &mut self,
         phase: Phase,
         seen: &FilesSeen,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
-        let Phase::Gates { of: GatesOf::Report(job), .. } = &phase else { return None };
-        self.unseen(&job.agent, &to.rules)?;
+        let Phase::Gates { of: GatesOf::Report(job), progress, .. } = &phase else { return None };
+        if !progress.is_of_samples() {
+            return None;
+        }
+        self.unseen(&job.agent, &at.rules)?;
         if !self.is_approved(seen) {
             let job = job.clone();
-            return Some(self.refuse_evaluation(&job, approval::CHANGED, to));
+            return Some(self.overturn_unevaluated(&job, approval::CHANGED, at));
         }
         self.acceptance.approvals.is_seen = true;
         Some(phase)
@@ -190,32 +192,29 @@ impl State {
         &mut self,
         phase: Phase,
         evaluation: &Evaluation,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
-        let Phase::Gates { of, index, progress: GateProgress::Evaluating(number) } = phase else {
+        let Phase::Gates { of, index, progress: GateProgress::SamplesRun(number) } = phase else {
             return None;
         };
-        let rules = to.rules.samples(&of, index)?;
+        let rules = at.rules.pack.policy.evaluation.as_ref()?;
         let GatesOf::Report(job) = of else { return None };
         if number != evaluation.number {
             return None;
         }
         self.add(&evaluation.spent);
-        Some(match self.judge_evaluation(evaluation, rules, to.time) {
-            None => self.gate_or_end(GatesOf::Report(job), index + 1, to),
-            Some(why) => self.refute(&job, &why, &evaluation.problem_lines(), None, to),
+        Some(match self.take_evaluation(evaluation, rules, at.time) {
+            None => self.gate_or_end(GatesOf::Report(job), index + 1, at),
+            Some(why) => self.overturn_pass(&job, &why, &evaluation.problem_lines(), None, at),
         })
     }
 
     /// It continues later.
-    pub(super) fn on_evaluation_paused(
-        &mut self,
-        phase: Phase,
-        spent: &Spent,
-        to: &Transition<'_>,
-    ) -> Option<Phase> {
-        let Phase::Gates { of, index, .. } = &phase else { return None };
-        to.rules.samples(of, *index)?;
+    pub(super) fn on_evaluation_paused(&mut self, phase: Phase, spent: &Spent) -> Option<Phase> {
+        let Phase::Gates { progress, .. } = &phase else { return None };
+        if !progress.is_of_samples() {
+            return None;
+        }
         self.add(spent);
         let tokens = spent.tokens.map_or(0, |tokens| tokens.0);
         let (before, cost) = self.acceptance.evaluation_counted;
@@ -229,38 +228,39 @@ impl State {
         phase: Phase,
         why: &str,
         spent: &Spent,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
-        let Phase::Gates { of, index, .. } = phase else { return None };
-        to.rules.samples(&of, index)?;
-        let GatesOf::Report(job) = of else { return None };
+        let Phase::Gates { of: GatesOf::Report(job), progress, .. } = phase else { return None };
+        if !progress.is_of_samples() {
+            return None;
+        }
         self.add(spent);
-        Some(self.refuse_evaluation(&job, why, to))
+        Some(self.overturn_unevaluated(&job, why, at))
     }
 
-    fn refuse_evaluation(&mut self, job: &Job, why: &str, to: &mut Transition<'_>) -> Phase {
+    fn overturn_unevaluated(&mut self, job: &Job, why: &str, at: &mut Transition<'_>) -> Phase {
         let why = format!("the evaluation was refused: {}", text::cut(why, 1_000));
         self.acceptance.evaluation_counted = (0, 0);
         self.current.evaluation = Some(why.clone());
-        self.refute(job, &why, "", None, to)
+        self.overturn_pass(job, &why, "", None, at)
     }
 
     /// A pass that does not hold is a failure. `log`: a line about the whole output.
-    fn refute(
+    fn overturn_pass(
         &mut self,
         job: &Job,
         why: &str,
         output: &str,
         log: Option<&str>,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Phase {
-        let mut failure = self.publish_overturned(job, why, output, &to.rules);
+        let mut failure = self.publish_overturned(job, why, output, &at.rules);
         if let (Effect::PublishReport { text, .. }, Some(log)) = (&mut failure, log) {
             text.push_str(&format!("\n{log}\n"));
         }
-        to.effects.push(failure);
+        at.effects.push(failure);
         self.budget.totals.passes_overturned += 1;
-        let words = &to.rules.pack.policy.report_rules;
+        let words = &at.rules.pack.policy.report_rules;
         if let Some((_, facts)) = self.reports.newest.get_mut(&job.agent) {
             judge::overturn(facts, why, words);
             let overturned = facts.clone();
@@ -269,6 +269,6 @@ impl State {
                 *last = overturned;
             }
         }
-        self.report_counts(job, to)
+        self.after_report(job, at)
     }
 }

@@ -10,16 +10,16 @@ impl State {
         &mut self,
         phase: Phase,
         reason: &str,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
         let Phase::Settle { job } = phase else { return None };
-        let fixer = &to.rules.subloop()?.fixer;
+        let fixer = &at.rules.subloop()?.fixer;
         if job.subloop.is_some() || self.current.subloop.is_some() {
             return None;
         }
         self.budget.totals.subloops += 1;
-        to.effects.push(Effect::LockSubloop);
-        to.effects.extend(self.subloop_state(1, reason, &to.rules));
+        at.effects.push(Effect::LockSubloop);
+        at.effects.extend(self.subloop_state(1, reason, &at.rules));
         self.current.subloop = Some(Sub { number: 1, reason: reason.to_owned(), broken_by: None });
         Some(Phase::work(fixer, Some(1)))
     }
@@ -28,13 +28,13 @@ impl State {
         &mut self,
         phase: &Phase,
         end: &SubloopEnd,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
         if !matches!(phase, Phase::Settle { .. }) || self.current.subloop.is_none() {
             return None;
         }
         self.budget.totals.subloops_passed += u32::from(end.success);
-        to.effects.extend(to.rules.pack.policy.subloop.as_ref().map(|subloop| {
+        at.effects.extend(at.rules.pack.policy.subloop.as_ref().map(|subloop| {
             let (tester, fixer) = (subloop.tester.clone(), subloop.fixer.clone());
             Effect::EndSubloop { tester, fixer, most: subloop.max }
         }));
@@ -45,12 +45,12 @@ impl State {
     pub(super) fn on_iteration_ended(
         &mut self,
         phase: &Phase,
-        to: &Transition<'_>,
+        at: &Transition<'_>,
     ) -> Option<Phase> {
         if !matches!(phase, Phase::Settle { .. } | Phase::Record) || self.is_finished() {
             return None;
         }
-        self.count_iteration(&to.rules);
+        self.count_iteration(&at.rules);
         let carried = std::mem::take(&mut self.current).check;
         let begins =
             |decided: &Decided| matches!(decided.next(), Some(Next::Agent(_) | Next::User(_)));
@@ -60,7 +60,7 @@ impl State {
         if let Some(stop) = self.budget.stuck.stop.take() {
             self.stopped = Some(stop);
         }
-        Some(match self.escalation(&to.rules) {
+        Some(match self.escalation(&at.rules) {
             Some(question) => Phase::Ask { question, by: Asker::Escalation },
             None => self.begin_iteration(),
         })

@@ -52,7 +52,7 @@ pub fn judge_decision(
     };
     let new = applied.as_ref().map(|applied| applied.plan.text().to_owned());
     let after = new.as_deref().unwrap_or(plan);
-    if let Err(problem) = tested_first(state, rules, &decision, after) {
+    if let Err(problem) = proved_before_work(state, rules, &decision, after) {
         return refused(&[problem]);
     }
     let open = match (check, &decision.next) {
@@ -116,7 +116,7 @@ fn planned(
         }
     };
     let old = old.map(|old| old.tasks).unwrap_or_default();
-    tested_before_done(state, rules, &old, &applied)?;
+    proved_before_done(state, rules, &old, &applied)?;
     if decision.next == Next::Finish {
         nothing_dropped(&old, &applied, &policy.plan.final_status)?;
     }
@@ -138,8 +138,8 @@ fn nothing_dropped(old: &[Task], applied: &Applied, done: &str) -> Result<(), Ve
     }
 }
 
-/// A task that needs a test is done only after a passing report of the tester named it.
-fn tested_before_done(
+/// A marked task is done only after a passing report of the tester named it.
+fn proved_before_done(
     state: &State,
     rules: &Rules<'_>,
     old: &[Task],
@@ -167,7 +167,7 @@ fn tested_before_done(
 }
 
 /// No work order to the fixer for a task that no report of the tester names.
-fn tested_first(
+fn proved_before_work(
     state: &State,
     rules: &Rules<'_>,
     decision: &Decision,
@@ -368,8 +368,7 @@ pub(super) fn overturn(facts: &mut ReportFacts, why: &str, rules: &ReportRules) 
 
 /// The percentage of a report, by the policy's labels.
 fn percent(report: &Report, source: &str, policy: &Policy) -> Option<u32> {
-    let field = &policy.proof.as_ref()?.percent_field;
-    let labels = policy.context.summary_fields.get(&report.agent)?.get(field)?;
+    let labels = policy.context.summary_fields.get(&report.agent)?.get(policy.percent_field())?;
     let mut fence = text::Fence::default();
     let value = text::lines(source).filter(|line| !fence.covers(*line)).find_map(|line| {
         labels.iter().find_map(|label| text::key_line(line.text, label)).map(|key| key.value)

@@ -146,18 +146,18 @@ impl State {
             GatesOf::Report(job) => self.unseen(&job.agent, rules),
             GatesOf::Finish => None,
         };
-        match (rules.gates(of).get(index), progress) {
-            (Some(GateKind::Command(gate)), _) => {
-                let is_again = progress == GateProgress::Running;
+        match (progress, unseen, rules.gates(of).get(index)) {
+            (GateProgress::SamplesDue | GateProgress::SamplesRun(_), Some(approval), _) => {
+                Do::LookAtFiles { approval: approval.clone() }
+            }
+            (GateProgress::SamplesDue, None, _) => Do::StartEvaluation,
+            (GateProgress::SamplesRun(number), None, _) => Do::Evaluate { number },
+            (_, _, Some(GateKind::Command(gate))) => {
+                let is_again = progress == GateProgress::CommandRuns;
                 Do::RunGate { index, gate: (*gate).clone(), is_again }
             }
-            (Some(GateKind::Samples(_)), progress) => match (unseen, progress) {
-                (Some(approval), _) => Do::LookAtFiles { approval: approval.clone() },
-                (None, GateProgress::Evaluating(number)) => Do::Evaluate { number },
-                (None, GateProgress::Waiting | GateProgress::Running) => Do::StartEvaluation,
-            },
             // A gate that the rules had when the run began is gone.
-            (None, _) => Do::Journal(Event::GateEnded {
+            (_, _, Some(GateKind::Samples) | None) => Do::Journal(Event::GateEnded {
                 index,
                 command: "(a gate that is no longer set)".to_owned(),
                 passed: false,

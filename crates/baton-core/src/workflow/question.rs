@@ -4,10 +4,10 @@
 use super::{Answer, Effect, Phase, State, Transition, limits};
 use crate::event::{Asker, Event, Stop};
 
-pub(super) fn on_asked(phase: Phase, to: &mut Transition<'_>) -> Option<Phase> {
+pub(super) fn on_asked(phase: Phase, at: &mut Transition<'_>) -> Option<Phase> {
     let Phase::Ask { question, by } = phase else { return None };
-    let asked_seq = to.seq;
-    to.effects.push(Effect::WriteQuestion { question: question.clone(), by, asked_seq });
+    let asked_seq = at.seq;
+    at.effects.push(Effect::WriteQuestion { question: question.clone(), by, asked_seq });
     Some(Phase::Waiting { question, by, asked_seq })
 }
 
@@ -16,7 +16,7 @@ impl State {
         &mut self,
         phase: Phase,
         event: &Event,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
         let Phase::Waiting { question, by, asked_seq } = phase else { return None };
         let Event::Answered { asked_seq: answered, option_id, comment, .. } = event else {
@@ -26,7 +26,10 @@ impl State {
         if asked_seq != *answered || !is_one {
             return None;
         }
-        to.effects.push(Effect::RemoveQuestion);
+        if by == Asker::Approval && !self.has_pending_approval(&at.rules) {
+            return None;
+        }
+        at.effects.push(Effect::RemoveQuestion);
         let answer = Answer { question, option_id: option_id.clone(), comment: comment.clone() };
         self.budget.stuck.reset();
         match by {
@@ -34,7 +37,7 @@ impl State {
                 self.current.answer = Some(answer);
                 Some(Phase::Record)
             }
-            Asker::Approval => self.answered_approval(answer, to),
+            Asker::Approval => self.on_approval_answered(answer, at),
             Asker::Escalation => {
                 if answer.option_id == limits::STOP_OPTION {
                     self.stopped = Some(Stop::Person("the person chose to stop".to_owned()));

@@ -2,10 +2,11 @@
 //! other report counts at once.
 
 use super::decide::add_refused;
-use super::{Attempt, GatesOf, Job, Phase, RefusedAnswer, Rules, State, Transition};
+use super::{Attempt, GatesOf, Job, Phase, RefusedAnswer, Reports, Rules, State, Transition};
 use crate::event::ReportFacts;
 use crate::id::{AgentName, FINISH_REVIEW};
 use crate::policy::Outcome;
+use crate::prompt::OLDER_REPORTS;
 use crate::report::ArchiveName;
 
 impl ReportFacts {
@@ -16,18 +17,31 @@ impl ReportFacts {
     }
 }
 
+impl Reports {
+    /// A state does not grow with its run: of the replaced reports it knows those that are shown.
+    fn archive(&mut self, name: ArchiveName) {
+        let Some(before) = self.archived.insert(name.agent.clone(), name) else { return };
+        let (count, shown) = &mut self.replaced;
+        *count += 1;
+        let place = shown.partition_point(|own| *own < before);
+        shown.insert(place, before);
+        let over = shown.len().saturating_sub(OLDER_REPORTS);
+        shown.drain(..over);
+    }
+}
+
 impl State {
     pub(super) fn on_report_refused(
         &mut self,
         phase: Phase,
         problem: &str,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
         let Phase::JudgeReport { mut job, report } = phase else { return None };
-        to.effects.push(self.archive(&job, &report));
+        at.effects.push(self.archive(&job, &report));
         let path = format!("reports/archive/{}", self.archive_name(&job).file());
         add_refused(&mut job.refused, RefusedAnswer::new(&report, problem, &path));
-        self.count_refusal(job.tries, to.rules.config.report.retries, problem);
+        self.count_refusal(job.tries, at.rules.config.report.retries, problem);
         (job.tries, job.filed) = (job.tries + 1, job.filed + 1);
         Some(Phase::Work { job })
     }
@@ -36,31 +50,32 @@ impl State {
         &mut self,
         phase: Phase,
         facts: &ReportFacts,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
         let Phase::JudgeReport { job, report } = phase else { return None };
         if facts.agent != job.agent || facts.iteration != self.iteration {
             return None;
         }
-        to.effects.push(self.archive(&job, &report));
-        to.effects.extend(self.publish(&job, &report, facts.overturned.as_deref(), &to.rules));
+        at.effects.push(self.archive(&job, &report));
+        at.effects.extend(self.publish(&job, &report, facts.overturned.as_deref(), &at.rules));
         self.attempt = Attempt(1);
-        if to.rules.subloop().is_some_and(|subloop| subloop.tester == job.agent) {
+        if at.rules.subloop().is_some_and(|subloop| subloop.tester == job.agent) {
             self.reports.tested.extend(facts.tasks.iter().cloned());
         }
         self.budget.totals.passes_overturned += u32::from(facts.overturned.is_some());
-        self.reports.newest.insert(facts.agent.clone(), (to.seq, facts.clone()));
+        self.reports.newest.insert(facts.agent.clone(), (at.seq, facts.clone()));
         self.judged_project(&facts.agent);
         self.reports.last_reporter = Some(facts.agent.clone());
+        self.reports.archive(self.archive_name(&job));
         self.current.reports.push(facts.clone());
         Some(match facts.outcome {
-            Some(Outcome::Pass) => self.gate_or_end(GatesOf::Report(job), 0, to),
-            Some(Outcome::Fail | Outcome::Blocked) | None => self.report_counts(&job, to),
+            Some(Outcome::Pass) => self.gate_or_end(GatesOf::Report(job), 0, at),
+            Some(Outcome::Fail | Outcome::Blocked) | None => self.after_report(&job, at),
         })
     }
 
     /// What follows a report that nothing can overturn any more.
-    pub(super) fn report_counts(&mut self, job: &Job, to: &mut Transition<'_>) -> Phase {
+    pub(super) fn after_report(&mut self, job: &Job, at: &mut Transition<'_>) -> Phase {
         let facts = self.reports.newest.get(&job.agent).map(|(_, facts)| facts.clone());
         let outcome = facts.as_ref().and_then(|facts| facts.outcome);
         let must_next = self.acceptance.must_next.as_ref();
@@ -69,7 +84,7 @@ impl State {
             self.acceptance.must_next = None;
             self.acceptance.returned = None;
         }
-        let subloop = to.rules.subloop();
+        let subloop = at.rules.subloop();
         if subloop.is_some_and(|subloop| subloop.tester == job.agent)
             && outcome == Some(Outcome::Pass)
             && let Some(facts) = &facts
@@ -77,7 +92,7 @@ impl State {
             self.reports.passed.extend(facts.tasks.iter().cloned());
         }
         if job.agent == FINISH_REVIEW {
-            return self.gate_or_end(GatesOf::Finish, 0, to);
+            return self.gate_or_end(GatesOf::Finish, 0, at);
         }
         let Some((number, subloop)) = job.subloop.zip(subloop) else {
             return Phase::Settle { job: job.clone() };

@@ -1,7 +1,7 @@
 //! A run that is resumed, perhaps under rules that changed since it began: whether it can continue with
 //! them, and what of the current step begins again.
 
-use super::{GateProgress, GatesOf, Job, Phase, Rules, State, Transition};
+use super::{GatesOf, Job, Phase, Rules, State, Transition};
 use crate::event::{Asker, Event};
 use crate::id::{AgentName, FINISH_REVIEW};
 
@@ -10,7 +10,7 @@ impl State {
         &mut self,
         phase: Phase,
         event: &Event,
-        to: &mut Transition<'_>,
+        at: &mut Transition<'_>,
     ) -> Option<Phase> {
         let Event::Resumed { limits, setup, adopted_rules, project, outputs } = event else {
             return None;
@@ -26,14 +26,14 @@ impl State {
         // It is not known what happened to the files in between.
         self.acceptance.approvals.is_seen = false;
         let is_changed = adopted_rules.is_some() || self.reports.passes.void != void;
-        let phase = if is_changed { self.checked_again(phase, to) } else { phase };
+        let phase = if is_changed { self.checked_again(phase, at) } else { phase };
         let phase = with_all_tries(phase);
-        Some(if adopted_rules.is_some() { self.under_new_rules(phase, to) } else { phase })
+        Some(if adopted_rules.is_some() { self.under_new_rules(phase, at) } else { phase })
     }
 
     /// FINISH was accepted, the run was interrupted before it ended, and what it was accepted for has
     /// changed: gates run and it is decided again.
-    fn checked_again(&mut self, phase: Phase, to: &mut Transition<'_>) -> Phase {
+    fn checked_again(&mut self, phase: Phase, at: &mut Transition<'_>) -> Phase {
         if !(phase == Phase::Record && self.is_finished()) {
             return phase;
         }
@@ -46,7 +46,7 @@ impl State {
             decided.plan_changes += check.plan_changes;
         }
         self.current.gates.clear();
-        self.gate_or_end(GatesOf::Finish, 0, to)
+        self.gate_or_end(GatesOf::Finish, 0, at)
     }
 
     /// Why the run cannot continue under these rules. `None`: it can.
@@ -57,15 +57,16 @@ impl State {
         unfit(&self.phase, rules).or(next)
     }
 
-    /// Gates begin again: those of the new rules confirm the pass. Samples that run continue.
-    fn under_new_rules(&mut self, phase: Phase, to: &mut Transition<'_>) -> Phase {
+    /// Commands begin again: those of the new rules confirm the pass. Samples stay where they are.
+    fn under_new_rules(&mut self, phase: Phase, at: &mut Transition<'_>) -> Phase {
         let Phase::Gates { of, progress, .. } = phase else { return phase };
-        self.current.gates.clear();
-        if let GateProgress::Evaluating(_) = progress {
-            let index = to.rules.gates(&of).len().saturating_sub(1);
+        if progress.is_of_samples() {
+            // They are the last gate.
+            let index = at.rules.gates(&of).len().saturating_sub(1);
             return Phase::Gates { of, index, progress };
         }
-        self.gate_or_end(of, 0, to)
+        self.current.gates.clear();
+        self.gate_or_end(of, 0, at)
     }
 }
 
@@ -87,9 +88,7 @@ fn unfit(phase: &Phase, rules: &Rules<'_>) -> Option<String> {
     let policy = &rules.pack.policy;
     match phase {
         Phase::Running { from, .. } => unfit(from, rules),
-        Phase::Gates {
-            of: GatesOf::Report(job), progress: GateProgress::Evaluating(_), ..
-        } => {
+        Phase::Gates { of: GatesOf::Report(job), progress, .. } if progress.is_of_samples() => {
             let is_evaluated = policy.evaluation.as_ref().is_some_and(|own| own.of == job.agent);
             let gone = (!is_evaluated).then(|| {
                 format!("an evaluation of {} is running and is no longer in the rules", job.agent)

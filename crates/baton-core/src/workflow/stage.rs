@@ -20,7 +20,7 @@ impl State {
         let tokens = started.ledger.as_ref().map_or(0, |ledger| ledger.tokens);
         self.files.board.extend(started.board.clone());
         self.files.board.retain(|_, digest| !digest.is_empty());
-        self.look_at_start(started, is_new(&from));
+        self.look_at_start(started, is_new(refused_of(&from)));
         Some(Phase::Running { stage, attempt, tokens, from: Box::new(from) })
     }
 
@@ -58,32 +58,26 @@ impl State {
         &mut self,
         phase: Phase,
         ended: &StageEnded,
-        to: &Transition<'_>,
+        at: &Transition<'_>,
     ) -> Option<Phase> {
         let Phase::Running { stage, attempt, from, .. } = phase else { return None };
         // A late answer of a dead attempt is never taken for a live one.
         if (&ended.stage, ended.attempt) != (&stage, attempt) {
             return None;
         }
-        let is_main = matches!(*from, Phase::Decide { .. });
-        self.count_stage(&from, ended, &to.rules);
-        self.acceptance.approvals.is_seen = false;
-        let writes = to.rules.writes(&stage.name);
-        if writes {
-            self.reports.wrote.insert(stage.name.clone(), to.seq);
-        }
-        if !is_main {
-            self.current.project.clone_from(&ended.snapshot);
-            self.remember_changes(ended);
-            self.look_at_end(ended, is_new(&from), to.seq, writes);
-        }
-        self.current.notes.extend(ended.unexpected_line());
-        self.look(ended.project.as_deref());
         match *from {
             Phase::Decide { check, tries, refused } => {
+                self.count_stage(ended, &refused, &at.rules);
+                self.budget.totals.main_calls += u32::from(is_new(&refused));
+                self.look_after(ended, at);
                 Some(self.after_main(check, tries, refused, ended))
             }
-            Phase::Work { job } => Some(self.after_agent(job, ended)),
+            Phase::Work { job } => {
+                self.count_stage(ended, &job.refused, &at.rules);
+                self.remember_changes(ended, is_new(&job.refused), at);
+                self.look_after(ended, at);
+                Some(self.after_agent(job, ended))
+            }
             Phase::JudgeDecision { .. }
             | Phase::JudgeReport { .. }
             | Phase::Running { .. }
@@ -96,17 +90,24 @@ impl State {
         }
     }
 
+    /// What is known of the files after any stage.
+    fn look_after(&mut self, ended: &StageEnded, at: &Transition<'_>) {
+        self.acceptance.approvals.is_seen = false;
+        if at.rules.writes(&ended.stage.name) {
+            self.reports.wrote.insert(ended.stage.name.clone(), at.seq);
+        }
+        self.current.notes.extend(ended.unexpected_line());
+        self.look(ended.project.as_deref());
+    }
+
     /// What the stage took. A correction continues a stage that is counted already.
-    fn count_stage(&mut self, from: &Phase, ended: &StageEnded, rules: &Rules<'_>) {
+    fn count_stage(&mut self, ended: &StageEnded, refused: &[RefusedAnswer], rules: &Rules<'_>) {
         let stage = &ended.stage;
-        let is_new = u32::from(is_new(from));
+        let is_new = u32::from(is_new(refused));
         let is_tester = rules.subloop().is_some_and(|subloop| subloop.tester == stage.name);
         self.add(&ended.spent);
         let totals = &mut self.budget.totals;
         totals.stages += is_new;
-        if matches!(from, Phase::Decide { .. }) {
-            totals.main_calls += is_new;
-        }
         if stage.subloop.is_some() {
             totals.main_calls_saved += is_new;
             totals.subloop_milliseconds += ended.spent.milliseconds;
@@ -178,10 +179,13 @@ impl State {
         }
     }
 
-    /// A state does not grow with its run: the last stages, some files of each.
-    fn remember_changes(&mut self, ended: &StageEnded) {
+    /// The project after an agent's stage. A state does not grow with its run: the last stages, some
+    /// files of each.
+    fn remember_changes(&mut self, ended: &StageEnded, is_new: bool, at: &Transition<'_>) {
         const STAGES: usize = 20;
         const FILES: usize = 40;
+        self.current.project.clone_from(&ended.snapshot);
+        self.look_at_end(ended, is_new, at.seq, at.rules.writes(&ended.stage.name));
         if ended.changed.is_empty() {
             return;
         }
@@ -211,6 +215,6 @@ impl State {
 }
 
 /// True if a stage is more than the correction of a refused answer.
-fn is_new(from: &Phase) -> bool {
-    refused_of(from).iter().all(|refused| refused.answer.is_empty())
+fn is_new(refused: &[RefusedAnswer]) -> bool {
+    refused.iter().all(|refused| refused.answer.is_empty())
 }

@@ -461,3 +461,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_package_is_a_file_inside_the_project() {
+    let policy = pack("scenario", "en").policy;
+    assert_eq!(
+        policy.approval.as_ref().map(|own| own.package.as_str()),
+        Some("scenarios/{scenario}/init_to_execute.json"),
+        "also where a policy of an older pack says nothing of it"
+    );
+    let text = policy.render();
+    let with = |section: &str, package: &str| {
+        let mut policy: serde_json::Value = serde_json::from_str(&text).unwrap();
+        policy[section]["package"] = package.into();
+        let document = baton_core::document::Document::json(&policy.to_string()).unwrap();
+        baton_core::policy::Policy::read(&document)
+    };
+    assert!(with("approval", "handed/over.json").is_ok());
+    assert!(with("evaluation", "back.json").is_ok());
+    let wrong = ["", " ", "/etc/motd", "../x.json", "a/../../x", "scenarios/", "./x", "a//b", "."];
+    for package in wrong {
+        for section in ["approval", "evaluation"] {
+            let problems = with(section, package).expect_err(package);
+            let at = format!("{section}.package");
+            assert!(problems.iter().any(|own| own.to_string().contains(&at)), "{problems:?}");
+        }
+    }
+    assert!(with("evaluation", "a/b.json").is_err(), "its folder is the evaluation's");
+}

@@ -68,7 +68,10 @@ fn material<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
             project_files: ["Cargo.toml", "src/lib.rs", "tests/add.rs"].map(str::to_owned).to_vec(),
             changed: facts().stage_changes.unwrap(),
             compare: machine().comparison(),
-            older_reports: vec!["reports/archive/5_review_a1.md".to_owned()],
+            older_reports: baton_core::prompt::OlderReports {
+                count: 1,
+                last: vec!["reports/archive/5_review_a1.md".to_owned()],
+            },
             main_order: Some((
                 agent("TEST"),
                 "M1-T2: tests for overflow in sub(). Do not touch mul().".to_owned(),
@@ -101,7 +104,7 @@ fn limits() -> StageLimits {
         command_seconds: Some((120, 1_800)),
         writes: true,
         network: false,
-        asks_percent: true,
+        asks_measured: true,
     }
 }
 

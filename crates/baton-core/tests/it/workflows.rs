@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use baton_core::config::Config;
 use baton_core::decision::{Decision, Next, PlanChange};
 use baton_core::event::{
-    Decided, DecidedBy, Evaluation, Event, FilesSeen, HistoryText, Limits, ProjectCheck, Record,
-    ReportFacts, RunStarted, Spent, StageEnded, StageId, StageResult, StageStarted, Stop,
+    AdoptedRules, Decided, DecidedBy, Evaluation, Event, FilesSeen, HistoryText, Limits,
+    ProjectCheck, Record, ReportFacts, RulesText, RunStarted, Spent, StageEnded, StageId,
+    StageResult, StageStarted, Stop, Switches,
 };
 use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use baton_core::pack::Pack;
@@ -749,7 +750,7 @@ fn in_every_phase<'a>(pack: &'a Pack, config: &'a Config) -> Vec<(&'static str, 
     all.push(("gates", run.clone()));
     run.take(Event::GateStarted { index: 0, command: "cargo test".to_owned() });
     all.push(("gates, one runs", run.clone()));
-    run.take(gate_ended(true));
+    run.take(gate_ended(0, true));
     all.push(("gates, samples are due", run.clone()));
     run.take(Event::EvaluationStarted { number: 1 });
     all.push(("gates, samples run", run));
@@ -923,8 +924,8 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         4 => Event::Decided(Box::new(decided)),
         5 => Event::ReportRefused { problem: "p".to_owned() },
         6 => Event::ReportAccepted(Box::new(facts)),
-        7 => Event::GateStarted { index: 0, command: "g".to_owned() },
-        8 => gate_ended(random.one_of(2) == 0),
+        7 => Event::GateStarted { index: gate_index(run), command: "g".to_owned() },
+        8 => gate_ended(gate_index(run), random.one_of(2) == 0),
         9 => Event::SubloopEntered { reason: "r".to_owned() },
         _ => Event::IterationEnded { entry: HistoryText::new(String::new()) },
     }
@@ -993,9 +994,17 @@ fn a_rule_never_finishes_a_run_and_never_answers_for_main() {
     assert!(refuses(&run, test()), "MAIN is to correct its answer");
 }
 
-fn gate_ended(passed: bool) -> Event {
+/// The gate that is due, of whatever kind.
+fn gate_index(run: &Run<'_>) -> usize {
+    match &run.state.phase {
+        Phase::Gates { index, .. } => *index,
+        _ => 0,
+    }
+}
+
+fn gate_ended(index: usize, passed: bool) -> Event {
     let (command, output) = ("g".to_owned(), String::new());
-    Event::GateEnded { index: 0, command, passed, output, milliseconds: 0, log: None }
+    Event::GateEnded { index, command, passed, output, milliseconds: 0, log: None }
 }
 
 fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
@@ -1027,6 +1036,47 @@ fn any_other_event(run: &Run<'_>, kind: usize, random: &mut Rng) -> Event {
         20 => Event::EvaluationPaused { spent: Spent::default() },
         _ => Event::EvaluationRefused { why: "w".to_owned(), spent: Spent::default() },
     }
+}
+
+#[test]
+fn samples_that_are_due_stay_due_under_rules_with_one_more_command() {
+    let (before, config) = (gated_and_evaluated(), Config::default());
+    let mut run = Run::new(&before, &config);
+    run.decides("TEST", "");
+    stage(&mut run, Some("iteration: 1\nverdict: PASS\nblockers: none\ncoverage: 90%\n"));
+    judged(&mut run);
+    run.take(Event::GateStarted { index: 0, command: "cargo test".to_owned() });
+    run.take(gate_ended(0, true));
+    assert_eq!(run.next(), Do::StartEvaluation);
+    let mut after = before.clone();
+    after.policy.gates.push(after.policy.gates[0].clone());
+    let rules = Rules { pack: &after, config: &config };
+    let resumed = Event::Resumed {
+        limits: run.state.budget.limits,
+        setup: None,
+        adopted_rules: Some(Box::new(adopted())),
+        project: None,
+        outputs: Vec::new(),
+    };
+    for (number, event) in (1..).zip([resumed, Event::EvaluationStarted { number: 1 }]) {
+        let record = Record { seq: run.state.last_seq + 1, time: NOW, event };
+        run.state.apply(&record, &rules).unwrap_or_else(|misfit| panic!("{number}: {misfit}"));
+    }
+    assert_eq!(run.state.next(&rules, NOW), Do::Evaluate { number: 1 });
+    assert_eq!(run.state.current.gates.len(), 1, "the history keeps the command that passed");
+    // Without samples in the rules the pass must not count unconfirmed.
+    after.policy.evaluation = None;
+    let why = run.state.unfit_for(&Rules { pack: &after, config: &config });
+    assert!(why.is_some_and(|why| why.contains("evaluation")));
+}
+
+/// Some rules; folding them is not what is tested.
+fn adopted() -> AdoptedRules {
+    let switches =
+        Switches { subloop: true, milestones: true, report_retries: 2, decision_retries: 2 };
+    let text = RulesText { policy: serde_json::Value::Null, agents: BTreeMap::new(), switches };
+    let (pack, language) = ("tdd".to_owned(), "en".to_owned());
+    AdoptedRules { changed: Vec::new(), pack, language, fingerprints: BTreeMap::new(), text }
 }
 
 fn evaluated(passed: u64) -> Evaluation {

@@ -1,16 +1,16 @@
 //! The prompt of a stage: the files of the blackboard, and facts of the run that are in none of them.
 
-use std::path::Path;
-
 use baton_core::event::StageId;
 use baton_core::id::{AgentName, MAIN, Tokens};
-use baton_core::machine::{Machine, StageLimits};
-use baton_core::prompt::{FinishFacts, GateResult, Prompt, ReadFile, RunFacts, StageChange};
+use baton_core::machine::{Machine, StageLimits, is_measured_asked};
+use baton_core::prompt::{
+    FinishFacts, GateResult, OlderReports, Prompt, ReadFile, RunFacts, StageChange,
+};
+use baton_core::report::ArchiveName;
 
 use super::{Drive, reading};
 use crate::gather::{self, For, Wanted};
-use crate::load;
-use crate::snapshot;
+use crate::summaries::ARCHIVE;
 
 impl Drive<'_> {
     pub(super) fn prompt(
@@ -41,19 +41,18 @@ impl Drive<'_> {
     ) -> Result<RunFacts, gather::Error> {
         let board = self.around.board;
         let is_main = matches!(who, For::Main);
-        let project_files = if is_main { self.snapshots.names() } else { Ok(Vec::new()) };
-        let proof = board.pack.policy.proof.as_ref();
+        let project_files = if is_main { self.snapshots.names().to_vec() } else { Vec::new() };
         let limits = StageLimits {
             stage_seconds: self.state.limit_of(stage, &self.rules()),
             command_seconds: Some(crate::tool::COMMAND_SECONDS),
             writes: self.writes(&stage.name),
             network: board.config.agent.network,
-            asks_percent: proof.is_some_and(|proof| proof.least_percent > 0),
+            asks_measured: is_measured_asked(&board.pack.policy),
         };
         let machine = self.state.origin.machine.as_deref();
         let gates = &board.pack.policy.gates;
         let facts = machine.map(|machine| match who {
-            For::Main | For::FinishCheck => machine.facts_for_main(gates, limits.asks_percent),
+            For::Main | For::FinishCheck => machine.facts_for_main(gates, limits.asks_measured),
             For::Agent(_) | For::Subloop(_) => machine.facts(gates, &limits),
         });
         let mut facts = facts.unwrap_or_default();
@@ -62,14 +61,16 @@ impl Drive<'_> {
             format!("gate `{}` {how} after {}, iteration {}", run.command, run.of, run.iteration)
         }));
         let changed = self.state.files.stage_changes.iter().cloned();
+        let (count, last) = &self.state.reports.replaced;
+        let last = last.iter();
+        let path = |name: &ArchiveName| format!("{ARCHIVE}/{}", name.file());
         Ok(RunFacts {
             first_iteration: self.state.origin.first_iteration,
             machine: facts,
-            project_files: project_files
-                .map_err(|error| unreadable(&self.around.project, &error))?,
+            project_files,
             changed: changed.map(|(stage, files)| StageChange { stage, files }).collect(),
             compare: machine.and_then(Machine::comparison),
-            older_reports: gather::older_reports(&board.root, self.state.origin.first_iteration)?,
+            older_reports: OlderReports { count: *count, last: last.map(path).collect() },
             main_order: self.state.main_order(),
             settled: self.state.settled_reports(&self.rules()),
         })
@@ -112,9 +113,4 @@ impl Drive<'_> {
         });
         files.collect()
     }
-}
-
-pub(super) fn unreadable(project: &Path, error: &snapshot::Error) -> gather::Error {
-    let source = std::io::Error::other(error.to_string());
-    gather::Error::Load(load::Error::Io { path: project.to_owned(), source })
 }

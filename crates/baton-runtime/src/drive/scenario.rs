@@ -183,8 +183,8 @@ impl Drive<'_> {
         if let Some(approval) = approval {
             handed.push(self.approved_package(&approval)?);
         }
-        if let Some(name) = evaluation.and_then(|own| own.package) {
-            handed.extend(self.returned_package(&name)?);
+        if let Some(evaluation) = evaluation {
+            handed.extend(self.returned_package(&evaluation.package)?);
         }
         Ok(handed.into_iter().flatten().collect())
     }
@@ -192,11 +192,9 @@ impl Drive<'_> {
     /// The approved files, for the agent that works by them.
     fn approved_package(&mut self, approval: &Approval) -> Result<Option<Injected>, Error> {
         let approved = self.state.acceptance.approvals.approved.clone();
-        let Some(((_, time), path)) = approved.zip(approval.package.as_ref()) else {
-            return Ok(None);
-        };
+        let Some((_, time)) = approved else { return Ok(None) };
         let scenario = self.scenario();
-        let path = path.replace(SCENARIO, &scenario);
+        let path = approval.package.replace(SCENARIO, &scenario);
         let answers = self.state.acceptance.approvals.answers.iter().map(answered).collect();
         let made = handoff::make_design(
             &self.around.project,
@@ -243,8 +241,14 @@ impl Drive<'_> {
         made: Result<handoff::Made, handoff::Error>,
         path: &str,
     ) -> Result<Option<String>, Error> {
+        let target = self.around.project.join(path);
+        if target.is_dir() {
+            let said = format!("no package is handed over: {path} is a folder");
+            (self.around.watch)(Notice::Said(said));
+            return Ok(None);
+        }
         let written = made.and_then(|made| {
-            made.write_by(&self.around.disk, &self.around.project.join(path))?;
+            made.write_by(&self.around.disk, &target)?;
             Ok(made.fitted.package.text())
         });
         match written {

@@ -52,6 +52,8 @@ impl Drive<'_> {
         if !adopted.is_empty() {
             self.commit(Event::Adopted { files: adopted })?;
         }
+        // First: the prompt names the project's files.
+        let now = self.snapshots.take()?;
         let handoff = match who {
             For::Agent(agent) => self.handoffs(agent)?,
             For::Main | For::Subloop(_) | For::FinishCheck => Vec::new(),
@@ -68,7 +70,6 @@ impl Drive<'_> {
         if let Some(why) = self.state.would_exceed(prompt.tokens().0 + more) {
             return self.commit(Event::Stopped { why });
         }
-        let now = self.snapshots.take()?;
         let project = self.project_check(&now, &[])?;
         // A model that only decides touches nothing: there is nothing to bring back after it.
         let can_write = act.writes || self.around.executors.of(&act.stage).can_write();
@@ -119,11 +120,11 @@ impl Drive<'_> {
                 },
             },
         };
-        self.settle(act, outcome, trespassed)
+        self.end_stage(act, outcome, trespassed)
     }
 
     /// Looks at what a stage left in the project, and journals its end.
-    pub(super) fn settle(
+    pub(super) fn end_stage(
         &mut self,
         act: Act,
         outcome: executor::Outcome,

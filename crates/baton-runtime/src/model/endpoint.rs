@@ -27,7 +27,7 @@ impl FromStr for BaseUrl {
         if !is_whole || text.contains('\\') {
             return Err(wrong());
         }
-        let url = Url::parse(text).map_err(|_| wrong())?;
+        let mut url = Url::parse(text).map_err(|_| wrong())?;
         if !url.username().is_empty() || url.password().is_some() || text_has_user(text) {
             let problem = Problem::new("base-url", "the base URL holds a user name or a password");
             return Err(
@@ -37,8 +37,27 @@ impl FromStr for BaseUrl {
         if url.host_str().is_none_or(str::is_empty) {
             return Err(wrong());
         }
+        // The address is shown and written into journals.
+        if let Some((name, _)) = url.query_pairs().find(|(name, _)| is_secret(name)) {
+            let name = baton_core::text::shown(&name, 40);
+            let problem =
+                Problem::new("base-url", format!("the base URL holds a key (`{name}=…`)"));
+            return Err(
+                problem.expected("an address alone; keys come from the environment or a command")
+            );
+        }
+        url.set_fragment(None);
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&path);
         Ok(BaseUrl(url))
     }
+}
+
+/// True for a part of a query that is a key by its name.
+fn is_secret(name: &str) -> bool {
+    const MARKS: [&str; 7] = ["key", "token", "secret", "pass", "auth", "sig", "code"];
+    let name = name.to_ascii_lowercase();
+    MARKS.iter().any(|mark| name.contains(mark))
 }
 
 /// An empty user name (`http://@host`) leaves no trace in a parsed address.
@@ -49,7 +68,10 @@ fn text_has_user(text: &str) -> bool {
 
 impl fmt::Display for BaseUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.0.as_str().trim_end_matches('/'))
+        // The path of a server alone is parsed as `/`.
+        let text = self.0.as_str();
+        let is_root = self.0.path() == "/" && self.0.query().is_none();
+        out.write_str(if is_root { text.trim_end_matches('/') } else { text })
     }
 }
 
@@ -206,6 +228,7 @@ mod tests {
             assert!(!at(Wire::Anthropic, url).is_official(), "{url}");
         }
         assert!(at(Wire::Anthropic, "https://API.anthropic.com:443/").is_official());
+        assert!(at(Wire::Responses, "https://api.openai.com/v1/").is_official());
         assert!(!at(Wire::Chat, "http://localhost.evil.org").is_local());
         assert!(!at(Wire::Chat, "http://127.0.0.1.evil.org").is_local());
         assert!(!at(Wire::Chat, "https://evil.org/?http://localhost").is_local());
@@ -227,6 +250,8 @@ mod tests {
             "https://@a.org",
             "https://evil.org\\@api.anthropic.com",
             "http://a b",
+            "https://a.org/v1?key=AIza",
+            "https://a.org/v1?api-version=1&access_token=x",
         ] {
             assert!(text.parse::<BaseUrl>().is_err(), "{text}");
         }
