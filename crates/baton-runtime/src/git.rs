@@ -155,7 +155,7 @@ fn escaped(path: &str) -> String {
 /// The git folder of a work tree, also of a linked one.
 fn work_tree_folder(top: &Path) -> Option<PathBuf> {
     let dot_git = top.join(".git");
-    match dot_git.is_dir() {
+    match fs::metadata(&dot_git).ok()?.is_dir() {
         true => Some(dot_git),
         false => {
             let text = load::text(&dot_git, 4096).ok()?;

@@ -126,7 +126,6 @@ impl Snapshots {
     /// The files of the project that git tracks. `None` outside git and before the first one.
     pub fn tracked(&mut self) -> Option<Arc<BTreeSet<String>>> {
         let environment = self.tracked.environment.as_ref()?;
-        git::top(&self.project)?;
         let metadata = fs::metadata(git::index(&self.project)?).ok()?;
         let index = (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
         if self.tracked.index != Some(index) {
