@@ -25,6 +25,7 @@ mod limits;
 mod next;
 mod passes;
 mod question;
+mod refused;
 mod report;
 mod resume;
 mod stage;
@@ -46,7 +47,6 @@ use crate::policy::Outcome;
 use crate::report::ArchiveName;
 
 pub use approval::{APPROVE, ApprovalAnswer, Approvals, CHANGE, CHANGED, MOST_COMMENT};
-pub use decide::{MOST_READS, RefusedAnswer};
 pub use effect::{Effect, PlanEdit, SubloopState};
 pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
@@ -57,6 +57,7 @@ pub use judge::{
 pub use limits::{Budget, Totals};
 pub use next::Do;
 pub use passes::{Passes, Reference};
+pub use refused::{MOST_READS, RefusedAnswer};
 
 /// The rules of a run. They change only where a run adopts others when it is resumed.
 #[derive(Debug, Clone, Copy)]

@@ -8,6 +8,7 @@ mod outputs;
 mod passes;
 mod prompt;
 mod reading;
+mod resume;
 mod rules;
 mod scenario;
 mod stage;

@@ -2,7 +2,7 @@
 
 use super::gates::GateKind;
 use super::{Attempt, GateProgress, GatesOf, Job, MOST_READS, Phase, RefusedAnswer, Rules, State};
-use super::{agent, decide};
+use super::{agent, refused};
 use crate::decision::{self, Question};
 use crate::event::{Event, ExitCondition, StageId, SubloopEnd};
 use crate::id::{AgentName, FINISH_CHECK, MAIN, Timestamp};
@@ -79,7 +79,7 @@ impl State {
         match &self.phase {
             Phase::Decide { check, tries, refused } => self.next_decision(*check, *tries, refused),
             Phase::JudgeDecision { answer, check, refused, .. } => match decision::reads(answer) {
-                Some(Ok(paths)) if decide::reads_of(refused) < MOST_READS => {
+                Some(Ok(paths)) if refused::reads_of(refused) < MOST_READS => {
                     Do::ReadFiles { paths }
                 }
                 _ => Do::JudgeDecision { answer: answer.clone(), check: *check },
@@ -91,7 +91,7 @@ impl State {
             Phase::Running { stage, attempt, from, .. } => Do::Recover {
                 stage: stage.clone(),
                 attempt: *attempt,
-                refused: decide::refused_of(from).to_vec(),
+                refused: refused::refused_of(from).to_vec(),
                 limit_seconds: self.limit_of(stage, rules),
             },
             Phase::Gates { of, index, progress } => self.next_gate(of, *index, *progress, rules),

@@ -1,7 +1,7 @@
 //! A report was judged: it is refused and corrected, or accepted. A pass then goes to its gates; any
 //! other report counts at once.
 
-use super::decide::add_refused;
+use super::refused::add_refused;
 use super::{Attempt, GatesOf, Job, Phase, RefusedAnswer, Reports, Rules, State, Transition};
 use crate::event::ReportFacts;
 use crate::id::{AgentName, FINISH_REVIEW};

@@ -1,6 +1,6 @@
 //! A stage: it is started, and ends with an answer, an error or without any sign.
 
-use super::decide::{add_refused, refused_of};
+use super::refused::{add_refused, refused_of};
 use super::{Attempt, Job, Phase, RefusedAnswer, Rules, State, Transition, agent};
 use crate::event::{ExitCondition, Spent, StageEnded, StageId, StageResult, StageStarted, Stop};
 use crate::id::{FINISH_CHECK, MAIN};

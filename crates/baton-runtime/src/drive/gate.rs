@@ -49,7 +49,7 @@ impl Drive<'_> {
 
     /// Keeps the whole output of a gate, under a name that no other gate of the journal has; the
     /// file, from the project's folder.
-    pub(super) fn keep_output(&mut self, whole: &str) -> Result<Option<String>, Error> {
+    fn keep_output(&mut self, whole: &str) -> Result<Option<String>, Error> {
         let iteration = self.state.iteration;
         let number = match self.kept_outputs {
             (last, count) if last == iteration => count + 1,

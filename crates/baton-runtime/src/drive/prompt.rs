@@ -34,11 +34,7 @@ impl Drive<'_> {
     }
 
     /// Facts of the run that are in no file of the blackboard.
-    pub(super) fn run_facts(
-        &mut self,
-        stage: &StageId,
-        who: &For,
-    ) -> Result<RunFacts, gather::Error> {
+    fn run_facts(&mut self, stage: &StageId, who: &For) -> Result<RunFacts, gather::Error> {
         let board = self.around.board;
         let is_main = matches!(who, For::Main);
         let project_files = if is_main { self.snapshots.names().to_vec() } else { Vec::new() };
@@ -76,7 +72,7 @@ impl Drive<'_> {
         })
     }
 
-    pub(super) fn finish_facts(&self) -> FinishFacts {
+    fn finish_facts(&self) -> FinishFacts {
         let changes = self
             .state
             .files

@@ -13,7 +13,7 @@ use crate::gather::{self, For};
 use crate::sandbox::Interrupt;
 
 /// An edit within this time of the last sign of life may still be the stage's.
-pub(super) const UNSURE: Duration = Duration::from_secs(5);
+const UNSURE: Duration = Duration::from_secs(5);
 
 /// A call of a stage, as it was written down.
 pub(super) struct Act {
@@ -97,7 +97,7 @@ impl Drive<'_> {
     }
 
     /// Calls whoever runs the stage, and journals the outcome.
-    pub(super) fn perform(&mut self, act: Act, prompt: Option<&Prompt>) -> Result<(), Error> {
+    fn perform(&mut self, act: Act, prompt: Option<&Prompt>) -> Result<(), Error> {
         let outcome = self.call(&act, prompt);
         self.fenced()?;
         let trespassed = self.guard.restore(&self.around.disk)?;
@@ -124,7 +124,7 @@ impl Drive<'_> {
     }
 
     /// Looks at what a stage left in the project, and journals its end.
-    pub(super) fn end_stage(
+    fn end_stage(
         &mut self,
         act: Act,
         outcome: executor::Outcome,
@@ -171,16 +171,12 @@ impl Drive<'_> {
         })))
     }
 
-    pub(super) fn continues(&mut self, act: &Act) -> bool {
+    fn continues(&mut self, act: &Act) -> bool {
         self.with_call(act, "", |executor, call, _, _| executor.continues(call))
     }
 
     /// Without a prompt, the call continues where it was interrupted.
-    pub(super) fn call(
-        &mut self,
-        act: &Act,
-        prompt: Option<&Prompt>,
-    ) -> Result<executor::Outcome, Unusable> {
+    fn call(&mut self, act: &Act, prompt: Option<&Prompt>) -> Result<executor::Outcome, Unusable> {
         let text = prompt.map(Prompt::text).unwrap_or_default();
         let by = self.around.executors.of(&act.stage).name();
         let is_correction = !act.corrections.is_empty();
@@ -190,7 +186,7 @@ impl Drive<'_> {
         })
     }
 
-    pub(super) fn with_call<T>(
+    fn with_call<T>(
         &mut self,
         act: &Act,
         text: &str,
@@ -265,7 +261,7 @@ impl Drive<'_> {
     }
 
     /// Files that changed when the process that ran the stage was gone already.
-    pub(super) fn edited_since(&self, before: &str, now: &str) -> Result<Vec<String>, Error> {
+    fn edited_since(&self, before: &str, now: &str) -> Result<Vec<String>, Error> {
         let Some(beat) = self.last_beat else { return Ok(Vec::new()) };
         let mut changed = self.snapshots.changed(before, now)?;
         let project = &self.around.project;
@@ -276,7 +272,7 @@ impl Drive<'_> {
         Ok(changed)
     }
 
-    pub(super) fn say_skipped(&mut self) {
+    fn say_skipped(&mut self) {
         let skipped = std::mem::take(&mut self.snapshots.skipped);
         if !skipped.is_empty() && !self.is_skipped_said {
             self.is_skipped_said = true;
@@ -295,6 +291,6 @@ impl Drive<'_> {
     }
 }
 
-pub(super) fn is_decision(who: &For) -> bool {
+fn is_decision(who: &For) -> bool {
     matches!(who, For::Main | For::FinishCheck)
 }
