@@ -200,3 +200,40 @@ fn every_crate_is_in_the_code_map() {
         }
     }
 }
+
+/// `` `file.rs`: `one`, `two(Event)` `` in docs/walk.md: the functions are in that file.
+#[test]
+fn the_walk_names_functions_that_exist() {
+    let walk = std::fs::read_to_string(workspace().join("docs/walk.md")).unwrap();
+    let mut all = core_sources();
+    all.extend(sources(&workspace().join("crates/baton-runtime/src")));
+    let mut checked = 0;
+    for place in walk.split("`: `").zip(walk.split("`: `").skip(1)) {
+        let file = place.0.rsplit('`').next().unwrap_or_default();
+        let file =
+            file.trim_start_matches("baton-core/src/").trim_start_matches("baton-runtime/src/");
+        let found: Vec<_> = all
+            .iter()
+            .filter(|(path, _)| path.ends_with(std::path::Path::new("src").join(file)))
+            .collect();
+        assert!(!found.is_empty(), "docs/walk.md names `{file}`");
+        // The list ends where something else than a comma is between two of them.
+        let mut names = place.1.split("`, `").collect::<Vec<_>>();
+        if let Some(last) = names.pop() {
+            names.push(last.split('`').next().unwrap_or_default());
+        }
+        for name in names {
+            let name = name.split('(').next().unwrap_or_default();
+            let name = name.rsplit("::").next().unwrap_or_default();
+            let is_in = |text: &str| {
+                text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<"))
+            };
+            assert!(
+                found.iter().any(|(_, text)| is_in(text)),
+                "`{file}` has no `{name}` (docs/walk.md)"
+            );
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "{checked}");
+}
