@@ -51,11 +51,11 @@ pub const USER_ONLY: [&str; 4] = ["provider", "models", "agent", APPROVAL];
 /// The section that no variable may set either.
 pub const APPROVAL: &str = "approval";
 
-/// What a user says of approvals beforehand.
+/// Approvals that a user gives in advance.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApprovalSettings {
-    /// Whether `--yes` approves files that nobody has read.
+    /// True if `--yes` approves files that the user has not read.
     pub by_yes: bool,
 }
 

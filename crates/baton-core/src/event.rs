@@ -746,7 +746,7 @@ impl From<LedgerSummary> for SummaryRow {
     }
 }
 
-/// Who made a decision.
+/// The author of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {

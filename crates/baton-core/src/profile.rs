@@ -78,7 +78,7 @@ impl Profile {
         all_built_in().get(name).map(|own| own.clone().over(Profile::stage()))
     }
 
-    /// What any other profile is laid over.
+    /// The base of every other profile.
     fn stage() -> Profile {
         all_built_in().get("stage").cloned().unwrap_or_default()
     }

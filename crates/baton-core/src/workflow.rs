@@ -7,7 +7,7 @@
 //! 3. Gates confirm a pass: commands, and samples where the policy says so (`gates`).
 //! 4. The sub-loop runs, if it is due, and the entry goes to the history (`iteration`, `entry`).
 //!
-//! Where a user must approve something before an agent works (`approval`), it is looked at first.
+//! If a user must approve something before an agent works (`approval`), it is looked at first.
 //! FINISH takes the same way through FINISH_REVIEW, its gates and a second decision. A transition is
 //! called `on_` and the name of its event; it checks that the event fits before it changes anything.
 
@@ -99,7 +99,7 @@ pub struct State {
     pub acceptance: Acceptance,
 }
 
-/// What a run was started with. The setup is that of its newest process, the outputs are of all.
+/// The beginning of a run. The setup is that of its newest process, the outputs are of all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     pub run: RunId,
@@ -132,7 +132,7 @@ pub struct Reports {
     /// Tasks that the tester named, and those that it named in a report that passed.
     pub tested: BTreeSet<String>,
     pub passed: BTreeSet<String>,
-    /// Whether the agent whose passes are milestones has passed, and its last outcome.
+    /// True if the agent whose passes are milestones has passed; and its last outcome.
     pub pass_seen: bool,
     pub last_outcome: Option<Outcome>,
     /// The gates that ran in this run, each with its last result.

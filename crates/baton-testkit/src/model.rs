@@ -95,7 +95,7 @@ fn script(number: usize, mut reply: Value, calls: &AtomicU32) -> Script {
     // What the request counted, where the answer says it.
     let prompt = reply.as_object_mut().and_then(|reply| reply.remove("prompt_tokens"));
     let prompt = prompt.and_then(|tokens| tokens.as_u64()).unwrap_or(1000);
-    // A server that counts nothing says nothing of it.
+    // A server that does not count sends no usage.
     let is_uncounted = reply.as_object_mut().is_some_and(|own| own.remove("uncounted").is_some());
     for call in reply["tool_calls"].as_array_mut().into_iter().flatten() {
         let number = calls.fetch_add(1, Ordering::SeqCst) + 1;

@@ -1,4 +1,4 @@
-//! What a user must have agreed to before an agent runs. An answer holds for the content that the
+//! Files that a user must have approved before an agent runs. An answer holds for the content that the
 //! files had when the question was asked: they are looked at before the agent begins, and once more
 //! before what it made is evaluated.
 
@@ -24,7 +24,7 @@ pub const MOST_COMMENT: usize = 8_000;
 /// Answers that a run remembers.
 const MOST_CHANGES: usize = 50;
 
-/// What the user has approved.
+/// The user's approvals so far.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Approvals {
     /// The content that was approved, and when.
@@ -154,7 +154,7 @@ impl State {
         Some(if is_approved { Phase::Work { job } } else { Phase::Record })
     }
 
-    /// What the user wants changed, until the agent has reported.
+    /// The changes that the user wants, until the agent has reported.
     pub fn wishes(&self, agent: &AgentName, rules: &Rules<'_>) -> Option<&str> {
         let approval = rules.pack.policy.approval.as_ref()?;
         let last = self.acceptance.approvals.answers.last().filter(|own| own.choice == CHANGE)?;

@@ -64,7 +64,7 @@ impl State {
         Some(self.begin(&decision.next))
     }
 
-    /// What a decision begins.
+    /// The phase that a decision begins.
     fn begin(&mut self, next: &Next) -> Phase {
         match next {
             Next::Agent(agent) => Phase::work(agent, None),

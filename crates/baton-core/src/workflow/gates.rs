@@ -11,7 +11,7 @@ use crate::id::{FINISH, Iteration};
 use crate::policy::Gate;
 use crate::text;
 
-/// What the gates confirm.
+/// The pass that gates confirm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GatesOf {

@@ -74,7 +74,7 @@ impl State {
         Some(Phase::Ended)
     }
 
-    /// True if FINISH was decided twice and nothing stands against it.
+    /// True if FINISH was decided twice and has no open point.
     pub(super) fn is_finished(&self) -> bool {
         let is_accepted =
             |check: &Decided| check.open.is_empty() && check.next() == Some(&Next::Finish);

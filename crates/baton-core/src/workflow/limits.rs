@@ -245,7 +245,7 @@ impl State {
             let text = format!("This blocker has stood in {count} iterations running: {blocker}");
             ("The same blocker again", text)
         } else if self.budget.finish_attempts >= most {
-            let text = format!("{} attempts to finish did not stand.", self.budget.finish_attempts);
+            let text = format!("{} attempts to finish were refused.", self.budget.finish_attempts);
             ("The run cannot be finished", text)
         } else if self.budget.stuck.without_plan_change >= limits.no_plan_change {
             let text = format!(

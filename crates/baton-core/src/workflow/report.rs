@@ -74,7 +74,7 @@ impl State {
         })
     }
 
-    /// What follows a report that nothing can overturn any more.
+    /// The phase after a report that can no longer be overturned.
     pub(super) fn after_report(&mut self, job: &Job, at: &mut Transition<'_>) -> Phase {
         let facts = self.reports.newest.get(&job.agent).map(|(_, facts)| facts.clone());
         let outcome = facts.as_ref().and_then(|facts| facts.outcome);

@@ -43,7 +43,7 @@ fn read_journal(board: &Board, opened: &journal::Opened, adopt: bool) -> Result<
 }
 
 impl<'a> Drive<'a> {
-    /// Goes on with the last run, from what its journal says.
+    /// Continues the last run, from what its journal says.
     pub fn resume(around: Around<'a>, limits: Option<Limits>) -> Result<Drive<'a>, Error> {
         Drive::resume_with(around, limits, false)
     }

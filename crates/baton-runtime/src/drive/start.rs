@@ -56,7 +56,7 @@ pub fn abandon(board: &Board, disk: Disk) -> Result<String, Error> {
     Ok(run)
 }
 
-/// Reads a run's state without going on with it.
+/// Reads a run's state without continuing it.
 pub fn look(board: &Board, run: &str) -> Result<State, Error> {
     let looked = journal::look(&journal_folder(board, run))?;
     // Its first record never came to the disk: it has not begun.
@@ -199,7 +199,7 @@ fn goal(task: &str, scenario: Option<&str>) -> String {
 
 pub(super) fn gatherer(board: &Board) -> Result<Gatherer, Error> {
     let opened = Gatherer::open(board, Mode::ReadWrite).map(|mut gatherer| {
-        // Summaries of what is there already; a report that cannot be read is said where it is used.
+        // Summaries of what is there already; a report that cannot be read is reported where it is used.
         let _ = gatherer.summaries.refresh(&board.pack.policy);
         gatherer.summaries.asked.clear();
         gatherer
