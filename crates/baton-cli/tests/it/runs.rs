@@ -738,6 +738,33 @@ fn events_come_as_json_lines_for_programs() {
     assert!(answer.errors.is_empty(), "{}", answer.errors);
 }
 
+/// The events of a report that a gate confirmed are in the order in which docs/walk.md commits them.
+fn assert_walked(board: &std::path::Path) {
+    let journal = fs::read_to_string(board.join("journal/run-0001/000001.log")).unwrap();
+    let events: Vec<String> = journal
+        .lines()
+        .filter_map(|line| serde_json::from_str(line.get(line.find('{')?..)?).ok())
+        .map(|record: serde_json::Value| {
+            record["event"].as_str().unwrap_or_default().replace('_', "")
+        })
+        .collect();
+    let walk =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/walk.md")).unwrap();
+    let table = walk.split("## ").next().unwrap_or_default();
+    let steps: Vec<String> = table
+        .split("`commit(")
+        .skip(1)
+        .map(|rest| rest.split(')').next().unwrap_or_default().to_lowercase())
+        .collect();
+    assert_eq!(steps.len(), 5, "{steps:?}");
+    let gate = events.iter().position(|event| event == "gateended").expect("a gate ran");
+    let first = events[..gate].iter().rposition(|event| *event == steps[0]).expect("a stage ran");
+    let last = gate + events[gate..].iter().position(|event| *event == steps[4]).expect("an end");
+    let walked: Vec<&String> =
+        events[first..=last].iter().filter(|event| steps.contains(event)).collect();
+    assert_eq!(walked, steps.iter().collect::<Vec<_>>());
+}
+
 #[test]
 fn the_demo_runs_a_whole_job_without_key_or_network() {
     let place = tdd();
@@ -782,6 +809,7 @@ fn the_demo_runs_a_whole_job_without_key_or_network() {
     }
     assert_eq!(looked, 5);
     let board = folder.join("project/.baton");
+    assert_walked(&board);
     let gc = |days: &str| {
         place.expect(&["gc", "--days", days, "--blackboard", board.to_str().unwrap()], 0)
     };
