@@ -62,6 +62,14 @@ impl Place {
         self.write(&format!("play/{name}"), answer);
     }
 
+    /// MAIN finishes, with the task of the plan verified, and every check passes.
+    pub fn play_finish(&self, iteration: u32) {
+        let verified = "\"update M1-T1 status to VERIFIED\"";
+        self.play(&format!("{iteration}-MAIN"), &decision("FINISH", verified));
+        self.play(&format!("{iteration}-FINISH_REVIEW"), &report(iteration, "PASS", "none"));
+        self.play(&format!("{iteration}-FINISH_CHECK"), &decision("FINISH", "null"));
+    }
+
     pub fn calls(&self) -> Vec<String> {
         self.read("calls").lines().map(|line| line.replace("../play/", "")).collect()
     }

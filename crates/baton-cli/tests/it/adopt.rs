@@ -23,9 +23,7 @@ fn tdd() -> Place {
     place.play("1-TEST", &tested);
     place.play("2-MAIN", &decision("REVIEW", "null"));
     place.play("2-REVIEW", &report(2, "PASS", "none"));
-    place.play("3-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
-    place.play("3-FINISH_REVIEW", &report(3, "PASS", "none"));
-    place.play("3-FINISH_CHECK", &decision("FINISH", "null"));
+    place.play_finish(3);
     place
 }
 
@@ -176,9 +174,7 @@ fn an_answer_waits_until_changed_rules_are_adopted() {
     place.play("2-MAIN", r#"{"next_agent":"USER","reason":"which?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":"a"}}"#);
     place.play("3-MAIN", &decision("REVIEW", "null"));
     place.play("3-REVIEW", &report(3, "PASS", "none"));
-    place.play("4-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
-    place.play("4-FINISH_REVIEW", &report(4, "PASS", "none"));
-    place.play("4-FINISH_CHECK", &decision("FINISH", "null"));
+    place.play_finish(4);
     place.expect(&RUN, 10);
     edit_prompt(&place);
     let answer = ["answer", "a", "--executor", "script"];

@@ -24,9 +24,7 @@ fn tdd() -> Place {
     place.play("1-TEST", &report(1, "PASS", "none"));
     place.play("2-MAIN", &decision("REVIEW", "null"));
     place.play("2-REVIEW", &report(2, "PASS", "none"));
-    place.play("3-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
-    place.play("3-FINISH_REVIEW", &report(3, "PASS", "none"));
-    place.play("3-FINISH_CHECK", &decision("FINISH", "null"));
+    place.play_finish(3);
     place
 }
 
@@ -306,9 +304,7 @@ fn an_overturned_pass_is_printed_with_its_reason_and_its_whole_output_is_kept() 
     place.play("2-TEST", &report(2, "PASS", "none"));
     place.play("3-MAIN", &decision("REVIEW", "null"));
     place.play("3-REVIEW", &report(3, "PASS", "none"));
-    place.play("4-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
-    place.play("4-FINISH_REVIEW", &report(4, "PASS", "none"));
-    place.play("4-FINISH_CHECK", &decision("FINISH", "null"));
+    place.play_finish(4);
     let printed = place.expect(&RUN, 0);
     for shown in [&printed, &place.expect(&["log"], 0)] {
         assert!(shown.contains("[1] TEST: PASS overturned: gate `for i in 1 2 3"), "{shown}");

@@ -23,9 +23,7 @@ fn tdd() -> Place {
     place.write("play/1-DEV.sh", "echo '// safe' >> src/lib.rs\n");
     place.play("2-MAIN", &decision("REVIEW", "null"));
     place.play("2-REVIEW", &report(2, "PASS", "none"));
-    place.play("3-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
-    place.play("3-FINISH_REVIEW", &report(3, "PASS", "none"));
-    place.play("3-FINISH_CHECK", &decision("FINISH", "null"));
+    place.play_finish(3);
     place
 }
 
@@ -100,9 +98,7 @@ fn a_whole_run_and_what_can_be_seen_of_it() {
     }
     place.play("4-MAIN", &decision("REVIEW", PLAN));
     place.play("4-REVIEW", &report(4, "PASS", "none"));
-    place.play("5-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
-    place.play("5-FINISH_REVIEW", &report(5, "PASS", "none"));
-    place.play("5-FINISH_CHECK", &decision("FINISH", "null"));
+    place.play_finish(5);
     place.expect(&["run", "Another task", "--executor", "script"], 0);
     assert!(place.history().contains("Another task\n\n## Iteration 4: "), "{}", place.history());
     assert!(place.path("project/.baton/journal/run-0002/000001.log").exists());
@@ -114,9 +110,7 @@ fn a_question_parks_the_run_until_it_is_answered() {
     place.play("2-MAIN", r#"{"next_agent":"USER","reason":"which?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"A or B","options":[{"option_id":"a","description":"A"},{"option_id":"b","description":"B"}],"recommended_option_id":"a"}}"#);
     place.play("3-MAIN", &decision("REVIEW", "null"));
     place.play("3-REVIEW", &report(3, "PASS", "none"));
-    place.play("4-MAIN", &decision("FINISH", "\"update M1-T1 status to VERIFIED\""));
-    place.play("4-FINISH_REVIEW", &report(4, "PASS", "none"));
-    place.play("4-FINISH_CHECK", &decision("FINISH", "null"));
+    place.play_finish(4);
     let said = place.expect(&RUN, 10);
     assert!(
         said.contains("Which way?")
@@ -535,11 +529,7 @@ fn a_run_can_be_given_up_and_another_begun() {
 fn play_again(place: &Place, first: u32) {
     place.play(&format!("{first}-MAIN"), &decision("REVIEW", PLAN));
     place.play(&format!("{first}-REVIEW"), &report(first, "PASS", "none"));
-    let last = first + 1;
-    let verified = "\"update M1-T1 status to VERIFIED\"";
-    place.play(&format!("{last}-MAIN"), &decision("FINISH", verified));
-    place.play(&format!("{last}-FINISH_REVIEW"), &report(last, "PASS", "none"));
-    place.play(&format!("{last}-FINISH_CHECK"), &decision("FINISH", "null"));
+    place.play_finish(first + 1);
 }
 
 #[test]
