@@ -10,6 +10,7 @@ use crate::id::AgentName;
 use crate::message::Wire;
 use crate::problem::Problem;
 use crate::profile::Profile;
+use crate::thread::Results;
 use crate::turn::Protocol;
 
 /// `baton.toml`.
@@ -71,11 +72,19 @@ pub struct AgentSettings {
     pub network: bool,
     /// Variables that its commands see, beside the usual ones.
     pub env: Vec<String>,
+    /// How the model gets results: `plain` text, or the `json` envelope.
+    pub results: Results,
 }
 
 impl Default for AgentSettings {
     fn default() -> AgentSettings {
-        AgentSettings { protocol: Protocol::Native, steps: 200, network: false, env: Vec::new() }
+        AgentSettings {
+            protocol: Protocol::Native,
+            steps: 200,
+            network: false,
+            env: Vec::new(),
+            results: Results::Plain,
+        }
     }
 }
 

@@ -1,24 +1,19 @@
-//! Folding: what the model still sees of earlier results. Three pure pieces, used by `thread`:
+//! Folding: what the model still sees of earlier results. Two pure pieces, used by `thread`:
 //!
-//! - `Visible` knows every line that stands in the conversation. A result that repeats lines is sent
-//!   without them, with a word on where they stand; nothing is lost and nothing is paid twice.
 //! - `plan` decides whether old results become stubs now. A fold rewrites everything behind its
 //!   first change, which the provider's cache then has to be paid for again; it is done in batches,
 //!   and only from the place on at which it pays (`worth`).
-//! - `stub` is what is left of a folded result: where it came from, the names in it that nothing else
-//!   in the conversation tells, and of a file that was read the lines around what the agent spoke of.
+//! - `stub` is what is left of a folded result: what it was, the names in it that nothing else in the
+//!   conversation tells, and of a file that was read the lines around what the agent spoke of.
 //!
 //! The figures were found by replaying recorded sessions (`baton lab`).
 
-use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use indexmap::{IndexMap, IndexSet};
-use serde_json::Value;
 
 use crate::fact::{self, Class, Fact};
 use crate::id::ObservationId;
-use crate::observation::Envelope;
 use crate::text;
 
 /// What a provider charges for a token, as parts of what it charges for plain input.
@@ -57,10 +52,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            keep: 6,
+            keep: 4,
             batch: 40,
             fold_at: 80_000,
-            files: 4,
+            files: 3,
             file_tokens: 20_000,
             calls_ahead: 30.0,
             prices: Prices::default(),
@@ -75,15 +70,15 @@ const STUB: usize = 40;
 /// Part of a folded result that is gone afterwards, on average.
 const GONE: f64 = 0.8;
 /// Names that a stub holds.
-const NAMES: usize = 96;
+const NAMES: usize = 64;
 /// A file that was read leaves at most so many of its lines,
 const LINES: usize = 60;
 /// and at most this part of them,
 const LINES_PART: f64 = 0.5;
 /// each with so many around it.
-const AROUND: usize = 7;
-/// Repeated text shorter than this is not worth a word on where it stands.
-const REPEATED: usize = 60;
+const AROUND: usize = 6;
+/// Characters of what a stub says of its result. An error is said whole.
+const TITLE: usize = 2_000;
 
 /// What one item takes in the request, as far as `plan` has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,87 +158,68 @@ pub fn worth(settings: &Settings, saved: f64, rewritten: f64) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a conversation has far fewer tokens than 2^52")]
-fn tokens(size: usize) -> f64 {
+pub(crate) fn tokens(size: usize) -> f64 {
     size as f64
 }
 
-/// The lines that stand in the conversation as it is sent, and in which result they do.
-#[derive(Debug, Clone, Default)]
-pub struct Visible {
-    lines: IndexMap<u64, Option<ObservationId>>,
+/// What is known at a fold, for the stubs: what need not be said in them, and what they are about.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Words that stand elsewhere in the conversation, also in the stubs so far.
+    told: IndexSet<Fact>,
+    /// Lines of files that stand elsewhere.
+    lines: IndexSet<u64>,
+    /// Words that the agent said, and how late.
+    said: IndexMap<Fact, usize>,
+    /// Lines of files that the agent named by their numbers, and how late.
+    said_lines: IndexMap<(String, u64), usize>,
 }
 
-impl Visible {
-    /// From here on these lines need not be sent again.
-    pub fn add(&mut self, text: &str, of: Option<ObservationId>) {
-        for line in text.split('\n').filter(|line| !is_blank(line)) {
-            self.lines.entry(key(line)).or_insert(of);
-        }
+impl Known {
+    /// A text that stays in the conversation.
+    pub fn stays(&mut self, text: &str) {
+        fact::each_word(text, |class, words| {
+            self.told.insert(Fact::new(class, words));
+        });
+        let lines = text.split('\n').filter(|line| !is_blank(line));
+        self.lines.extend(lines.map(key));
     }
 
-    pub fn add_envelope(&mut self, envelope: &Envelope, of: ObservationId) {
-        texts(envelope).for_each(|text| self.add(text, Some(of)));
-    }
-
-    fn has(&self, line: &str) -> bool {
-        self.lines.contains_key(&key(line))
-    }
-
-    /// The result without the lines that stand in the conversation already, if there are such.
-    pub fn trimmed(&self, envelope: &Envelope) -> Option<Envelope> {
-        let mut short: Option<Envelope> = None;
-        for (name, value) in &envelope.data {
-            let Value::String(text) = value else { continue };
-            if let Some(text) = self.trimmed_text(text) {
-                let own = short.get_or_insert_with(|| envelope.clone());
-                own.data.insert(name.clone(), Value::String(text));
-            }
-        }
-        short
-    }
-
-    fn trimmed_text(&self, text: &str) -> Option<String> {
-        if text.len() < REPEATED {
-            return None;
-        }
-        let mut out = String::with_capacity(text.len());
-        let mut run: Vec<&str> = Vec::new();
-        for line in text.split_inclusive('\n') {
-            // An empty line neither begins nor ends what is repeated.
-            let is_known = if is_blank(line) { !run.is_empty() } else { self.has(line) };
-            if is_known {
-                run.push(line);
-            } else {
-                self.close(&mut run, &mut out);
-                out.push_str(line);
-            }
-        }
-        self.close(&mut run, &mut out);
-        (out.len() < text.len()).then_some(out)
-    }
-
-    fn close(&self, run: &mut Vec<&str>, out: &mut String) {
-        let length: usize = run.iter().map(|line| line.len()).sum();
-        if length < REPEATED {
-            out.extend(run.drain(..));
+    /// What the agent said at this place. A whole file that it wrote says nothing of its interest.
+    pub fn said(&mut self, text: &str, at: usize) {
+        const MOST: usize = 60;
+        let mut shaped = 0;
+        let (mut files, mut numbers) = (Vec::new(), Vec::new());
+        fact::each_word(text, |class, name| match class {
+            Class::Identifier => shaped += 1,
+            Class::File => files.push(name),
+            Class::Number | Class::Hash | Class::Line => {}
+        });
+        if shaped >= MOST {
             return;
         }
-        let numbers = || run.iter().filter_map(|line| fact::numbered(line));
-        let lines = match (numbers().next(), numbers().next_back()) {
-            (Some((first, _)), Some((last, _))) if first != last => format!("{first}-{last}"),
-            _ => format!("{} lines", run.len()),
-        };
-        let mut sources =
-            run.iter().filter(|line| !is_blank(line)).map(|line| self.lines.get(&key(line)));
-        let source = sources.next().flatten().copied().flatten();
-        let is_one = sources.all(|other| other.copied().flatten() == source);
-        // Writing to a String cannot fail.
-        let _ = match source.filter(|_| is_one) {
-            Some(id) => writeln!(out, "[{lines} as in {id}]"),
-            None => writeln!(out, "[{lines} as above]"),
-        };
-        run.clear();
+        for word in words(text) {
+            match word.parse::<u64>() {
+                Ok(number) => numbers.push(number),
+                Err(_) => drop(self.said.insert(Fact::new(Class::Identifier, word), at)),
+            }
+        }
+        for file in files.iter().take(FILES_SAID) {
+            for number in numbers.iter().take(NUMBERS_SAID) {
+                self.said_lines.insert(((*file).to_owned(), *number), at);
+            }
+        }
     }
+}
+
+/// Files, and numbers of lines, that one remark can be about.
+const FILES_SAID: usize = 3;
+const NUMBERS_SAID: usize = 20;
+
+/// Everything that can be a name or a number.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.split(move |c: char| !is_part(c)).filter(|word| word.len() >= 2)
 }
 
 fn is_blank(line: &str) -> bool {
@@ -258,66 +234,38 @@ fn key(line: &str) -> u64 {
     hasher.finish()
 }
 
-/// The texts of a result.
-fn texts(envelope: &Envelope) -> impl Iterator<Item = &str> {
-    envelope.data.values().filter_map(Value::as_str)
-}
-
-/// What is known at a fold, for the stubs: what need not be said in them, and what they are about.
-#[derive(Debug, Default)]
-pub struct Known {
-    /// Words that stand elsewhere in the conversation, also in the stubs so far.
-    told: IndexSet<Fact>,
-    /// Words that the agent said, and how late.
-    said: IndexMap<Fact, usize>,
-}
-
-impl Known {
-    /// A text that stays in the conversation.
-    pub fn stays(&mut self, text: &str) {
-        fact::each_word(text, |class, words| {
-            self.told.insert(Fact::new(class, words));
-        });
-    }
-
-    /// What the agent said at this place. A whole file that it wrote says nothing of its interest.
-    pub fn said(&mut self, text: &str, at: usize) {
-        const MOST: usize = 60;
-        let mut words = IndexSet::new();
-        fact::each_word(text, |class, name| {
-            if class == Class::Identifier {
-                words.insert(Fact::new(class, name));
-            }
-        });
-        if words.len() < MOST {
-            self.said.extend(words.into_iter().map(|word| (word, at)));
-        }
-    }
-}
-
 /// A result that is folded.
 #[derive(Debug, Clone, Copy)]
 pub struct Folded<'a> {
     pub id: ObservationId,
-    pub tool: &'a str,
-    pub target: &'a str,
-    pub status: &'a str,
+    /// What it was, in one line.
+    pub title: &'a str,
     /// As it was, in lines.
     pub text: &'a str,
+    pub of: Of<'a>,
+}
+
+/// What a result shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of<'a> {
+    /// A file as it still is, as far as is known. Half of what is needed late is lines of files, for
+    /// an edit.
+    File(&'a str),
+    /// A file that was changed since.
+    Past(&'a str),
+    Other,
 }
 
 /// What is left of a result.
-pub fn stub(own: Folded<'_>, known: &mut Known, visible: &Visible) -> String {
-    let mut out = format!(
-        "[folded {}: {} {}, {}]\n",
-        own.id,
-        text::shown(own.tool, 40),
-        text::shown(own.target, 100),
-        own.status
-    );
-    let lines = match is_reading(own.tool, own.target) {
-        true => lines_spoken_of(own.text, known, visible),
-        false => String::new(),
+pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
+    let since = match own.of {
+        Of::Past(_) => "; the file was changed since, this is how it was then",
+        Of::File(_) | Of::Other => "",
+    };
+    let mut out = format!("[folded {}: {}{since}]\n", own.id, text::shown(own.title, TITLE));
+    let lines = match own.of {
+        Of::File(file) | Of::Past(file) => lines_spoken_of(own.text, file, known),
+        Of::Other => String::new(),
     };
     let names = names(own.text, &lines, known);
     if !names.is_empty() {
@@ -328,24 +276,6 @@ pub fn stub(own: Folded<'_>, known: &mut Known, visible: &Visible) -> String {
     out.truncate(out.trim_end().len());
     known.stays(&out);
     out
-}
-
-/// At most what a stub takes of a result of this size.
-pub fn most_of_stub(tool: &str, target: &str, size: usize) -> usize {
-    // A name is about three tokens.
-    let names = STUB + NAMES * 3;
-    if is_reading(tool, target) { names + size / 2 } else { names }
-}
-
-/// Whether a result is a file's text: half of what is needed late is lines of files, for an edit.
-fn is_reading(tool: &str, target: &str) -> bool {
-    let shows = ["cat", "sed", "head", "tail", "nl"];
-    let command = || target.split_whitespace().find(|word| !word.contains('='));
-    match tool.to_ascii_lowercase().as_str() {
-        "read" => true,
-        "bash" => command().is_some_and(|word| shows.contains(&word)),
-        _ => false,
-    }
 }
 
 /// The names in a text that neither these lines nor anything else tells: files first, then errors,
@@ -384,48 +314,82 @@ pub fn names<'a>(text: &'a str, lines: &str, known: &Known) -> Vec<&'a str> {
     all.filter(is_new).filter(|name| seen.insert(*name)).take(NAMES).collect()
 }
 
-/// Identifiers behind a word that defines.
+/// What a text defines: the names behind a word that says so, whatever their shape.
 pub fn defined(text: &str) -> Vec<&str> {
     const DEFINES: [&str; 13] = [
         "def",
         "class",
         "fn",
         "func",
+        "function",
         "struct",
         "interface",
         "type",
         "enum",
-        "impl",
         "trait",
-        "void",
-        "public",
-        "private",
+        "const",
+        "macro_rules",
+        "module",
     ];
-    let mut words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    /// Words that follow them in a sentence.
+    const PLAIN: [&str; 12] =
+        ["the", "and", "for", "that", "name", "names", "with", "are", "was", "not", "self", "mut"];
     let mut names = Vec::new();
-    let mut is_next = false;
-    for word in words.by_ref().filter(|word| !word.is_empty()) {
-        if is_next && fact::class_of(word) == Some(Class::Identifier) {
-            names.push(word);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    for line in text.split('\n') {
+        let mut is_next = false;
+        for word in line.split(|c: char| !is_part(c)).filter(|word| !word.is_empty()) {
+            let is_name = word.len() >= 3 && !word.starts_with(|c: char| c.is_ascii_digit());
+            if is_next && is_name && !PLAIN.contains(&word) && !DEFINES.contains(&word) {
+                names.push(word);
+            }
+            is_next = DEFINES.contains(&word);
         }
-        is_next = DEFINES.contains(&word);
     }
     names
 }
 
-/// The lines around the identifiers that the agent spoke of, the latest first, within a budget; in
-/// the order of the file, `..` where something is missing.
-fn lines_spoken_of(text: &str, known: &Known, visible: &Visible) -> String {
+/// The lines around what the agent spoke of, the latest first, within a budget; in the order of the
+/// file, `..` where something is missing.
+fn lines_spoken_of(text: &str, file: &str, known: &Known) -> String {
     let lines: Vec<&str> = text.split('\n').collect();
-    let is_new = |line: &str| is_blank(line) || !visible.has(line);
+    let is_new = |line: &str| is_blank(line) || !known.lines.contains(&key(line));
+    let kept = spoken_of(&lines, file, known, &is_new);
+    let mut out = String::new();
+    let mut is_open = true;
+    for (line, is_kept) in lines.iter().zip(kept) {
+        if is_kept && is_new(line) {
+            out.push_str(line);
+            out.push('\n');
+            is_open = true;
+        } else if std::mem::take(&mut is_open) {
+            out.push_str("..\n");
+        }
+    }
+    if out == "..\n" { String::new() } else { out }
+}
+
+/// Which lines stay.
+fn spoken_of(
+    lines: &[&str],
+    file: &str,
+    known: &Known,
+    is_new: &dyn Fn(&str) -> bool,
+) -> Vec<bool> {
+    let defined: IndexSet<&str> = lines.iter().flat_map(|line| defined(line)).collect();
+    let file = file.rsplit('/').next().unwrap_or(file);
     let mut hits: Vec<(usize, usize)> = Vec::new();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| is_new(line)) {
-        let mut latest = None;
-        fact::each_word(line, |class, name| {
-            if class == Class::Identifier {
-                latest = latest.max(known.said.get(&Fact::new(class, name)).copied());
-            }
-        });
+        let of_word = |word: &str| {
+            let is_name = fact::class_of(word) == Some(Class::Identifier) || defined.contains(word);
+            let said = is_name.then(|| Fact::new(Class::Identifier, word));
+            said.and_then(|fact| known.said.get(&fact).copied())
+        };
+        let of_number = || {
+            let number = fact::numbered(line)?.0.parse().ok()?;
+            known.said_lines.get(&(file.to_owned(), number)).copied()
+        };
+        let latest = words(line).filter_map(of_word).max().max(of_number());
         hits.extend(latest.map(|at| (at, index)));
     }
     hits.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -446,16 +410,5 @@ fn lines_spoken_of(text: &str, known: &Known, visible: &Visible) -> String {
             count += usize::from(!std::mem::replace(is_kept, true));
         }
     }
-    let mut out = String::new();
-    let mut is_open = false;
-    for (line, is_kept) in lines.iter().zip(kept) {
-        if is_kept && is_new(line) {
-            out.push_str(line);
-            out.push('\n');
-            is_open = true;
-        } else if std::mem::take(&mut is_open) {
-            out.push_str("..\n");
-        }
-    }
-    out
+    kept
 }

@@ -73,6 +73,34 @@ impl Machine {
 
     /// A fact per line, for the prompts of agents.
     pub fn facts(&self, gates: &[Gate], limits: &StageLimits) -> Vec<String> {
+        let mut facts = self.tool_facts();
+        facts.extend(limits.asks_measured.then(|| self.coverage_fact()));
+        facts.extend(limit_facts(limits));
+        facts.push(gates_fact(gates));
+        facts
+    }
+
+    /// A fact per line, for an agent that talks with a person.
+    pub fn facts_for_talk(&self, now: &str) -> Vec<String> {
+        let mut facts = vec![format!("this conversation began: {now} UTC")];
+        facts.extend(self.tool_facts());
+        facts.push("commands run in: bash".to_owned());
+        facts.push(match &self.git {
+            None => "git: this is no work tree".to_owned(),
+            Some(git) => {
+                let head = git.head.as_deref().map(|head| head.get(..10).unwrap_or(head));
+                let head = head.map_or("no commit yet".to_owned(), |head| format!("commit {head}"));
+                let changed = match git.uncommitted {
+                    0 => "nothing uncommitted".to_owned(),
+                    count => format!("{} not as committed", text::counted(count, "file")),
+                };
+                format!("git, when the conversation began: {head}, {changed}")
+            }
+        });
+        facts
+    }
+
+    fn tool_facts(&self) -> Vec<String> {
         let mut facts = Vec::new();
         facts.extend((!self.system.is_empty()).then(|| format!("system: {}", self.system)));
         let tools: Vec<String> = self
@@ -89,9 +117,6 @@ impl Machine {
         if !self.missing.is_empty() {
             facts.push(format!("looked for and not installed: {}", self.missing.join(", ")));
         }
-        facts.extend(limits.asks_measured.then(|| self.coverage_fact()));
-        facts.extend(limit_facts(limits));
-        facts.push(gates_fact(gates));
         facts
     }
 

@@ -139,6 +139,10 @@ pub struct Request {
     /// The same for every call of a conversation, so that a provider can find its cache.
     pub cache_key: String,
     pub tools: Vec<Tool>,
+    /// The tools cannot be called in this answer. They stay in the request all the same: providers
+    /// ask for the tools of earlier calls, and their caches begin with them.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub no_calls: bool,
     /// L1, then L2: each its own block with its own cache breakpoint.
     pub system: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -1,7 +1,7 @@
 //! What a tool answers, and what history keeps of it. Goes in: an envelope, ours or a stranger's.
 //! Comes out: the text that the model sees during the turn (`sent`), and the stub that a finished
-//! turn leaves in history (`compress`, `kept`). `shapes` holds what our own tools put into `data`;
-//! the compression works on any shape, since what comes back from disk may be older than the code.
+//! turn leaves in history (`compress`, `kept`). `plain` writes either as text, `cut` cuts a text by
+//! lines, `shapes` holds what our own tools put into `data`; the compression works on any shape, since what comes back from disk may be older than the code.
 //!
 //! The rule, in this order:
 //! 1. An envelope that carries an observation id is a stub already and stays as it is.
@@ -10,7 +10,9 @@
 //! 3. Should that be longer than `whole` (what was left out can be shorter than saying so), `data`
 //!    stays whole instead. The id is always there: it takes less room than the keys that went.
 
+pub mod cut;
 mod output;
+pub mod plain;
 pub mod shapes;
 mod shorten;
 

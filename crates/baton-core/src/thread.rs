@@ -1,30 +1,37 @@
 //! What was said in a conversation, in its order, and the form in which each piece is sent. Goes in:
 //! words, answers, results. Comes out: the messages for the model.
 //!
-//! A result is sent whole while its turn goes on, without the lines that stand in the conversation
-//! already; a fold makes a stub of it (`fold`); when its turn is over, the form that history keeps is
-//! left; and when the window is nearly full, the oldest part leaves (`compact`), with a summary and
-//! what code noted of it (`ledger`) in its place. Whatever changes, what stands before the change
-//! keeps its bytes.
+//! A result is sent whole while its turn goes on; lines of a file that stand in the conversation
+//! already are referred to (`same`). Once a request has carried it, a fold may make a stub of it
+//! (`fold`), the end of its turn leaves the form that history keeps, and when the window is nearly
+//! full, the oldest part leaves (`compact`), with a summary and what code noted of it (`ledger`) in
+//! its place. What does not fit before it was seen is cut by lines (`cut`). Whatever changes, what
+//! stands before the change keeps its bytes.
 
 pub mod compact;
 mod ledger;
+mod same;
 
 use serde_json::Value;
 
 use crate::fact::{self, Class};
-use crate::fold::{self, Folded, Kind, Known, Settings, Visible, Weight};
+use crate::fold::{self, Folded, Kind, Known, Of, Settings, Weight};
 use crate::id::ObservationId;
 use crate::message::{Message, Part};
-use crate::observation::{self, Envelope, Status};
+use crate::observation::plain::{self, Plain};
+use crate::observation::{self, Envelope, Status, cut};
 use crate::text;
+use same::Same;
 
 pub use ledger::Ledger;
 
 /// A piece of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
+    /// What a person said, or the prompt of a stage.
     User(String),
+    /// What code says to the model: a complaint, a word on what was folded, the facts of what left.
+    Note(String),
     Assistant(Message),
     Observation(Box<Seen>),
 }
@@ -33,9 +40,30 @@ impl Item {
     fn result_id(&self) -> Option<ObservationId> {
         match self {
             Item::Observation(seen) => Some(seen.id),
-            Item::User(_) | Item::Assistant(_) => None,
+            Item::User(_) | Item::Note(_) | Item::Assistant(_) => None,
         }
     }
+}
+
+/// How results are written.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Results {
+    /// A line that says what it is, then the text.
+    #[default]
+    Plain,
+    /// The envelope.
+    Json,
 }
 
 /// A result, and how it is sent.
@@ -53,16 +81,20 @@ pub struct Seen {
     /// As it is sent.
     pub text: String,
     pub form: Form,
+    /// Characters that it may take, where not all of it fits.
+    most: Option<usize>,
     /// Tokens of it, roughly.
     size: usize,
 }
 
 /// How a result is sent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Whole,
-    /// Without the lines that stand elsewhere.
-    Trimmed(Box<Envelope>),
+    /// Whole, with references to lines that stand in the conversation already.
+    Referred,
+    /// Without lines that do not fit, which it names.
+    Cut,
     Stub,
 }
 
@@ -74,112 +106,155 @@ impl Seen {
         arguments: &str,
         envelope: Envelope,
     ) -> Seen {
-        let files = files_of(arguments);
-        let target = target_of(arguments);
-        let form = Form::Whole;
-        Seen { id, call, tool, target, files, envelope, text: String::new(), form, size: 0 }
+        let (files, target) = (files_of(arguments), target_of(arguments));
+        let (text, form) = (String::new(), Form::Whole);
+        Seen { id, call, tool, target, files, envelope, text, form, most: None, size: 0 }
     }
 
     pub fn is_error(&self) -> bool {
         self.envelope.status == Status::Error
     }
 
-    /// As a reader sees it: lines are lines.
-    pub fn readable(&self) -> String {
-        match &self.form {
-            Form::Whole => readable(&self.envelope),
-            Form::Trimmed(short) => readable(short),
-            Form::Stub => self.text.clone(),
-        }
+    fn is(&self, tool: &str) -> bool {
+        self.tool.eq_ignore_ascii_case(tool)
     }
 
-    /// Sends it in the fullest form that repeats nothing.
-    fn unfold(&mut self, visible: &mut Visible) {
-        self.form = match visible.trimmed(&self.envelope) {
-            Some(short) => Form::Trimmed(Box::new(short)),
-            None => Form::Whole,
-        };
-        let shown = match &self.form {
-            Form::Trimmed(short) => short.as_ref(),
-            Form::Whole | Form::Stub => &self.envelope,
-        };
-        visible.add_envelope(shown, self.id);
-        self.text = observation::sent(shown, self.id);
-        self.size = fold::size(&readable(shown));
+    fn plain(&self) -> Plain {
+        plain::plain(&self.tool, &self.envelope)
     }
 
-    fn folded<'a>(&'a self, whole: &'a str) -> Folded<'a> {
-        let status = match self.envelope.status {
-            Status::Success => "success",
-            Status::Partial => "partial",
-            Status::Error => "error",
-        };
-        Folded { id: self.id, tool: &self.tool, target: &self.target, status, text: whole }
+    /// The whole text of it.
+    pub fn body(&self) -> String {
+        self.plain().body
     }
 
-    fn fold(&mut self, known: &mut Known, visible: &mut Visible) {
-        let whole = readable(&self.envelope);
-        let stub = fold::stub(self.folded(&whole), known, visible);
-        if fold::size(&stub) >= fold::size(&whole) {
-            return self.unfold(visible);
-        }
-        visible.add(&stub, Some(self.id));
-        self.size = fold::size(&stub);
-        (self.text, self.form) = (stub, Form::Stub);
-    }
-
-    /// Texts that are longer keep so much of each end.
-    fn lose_middles(&mut self, longer: usize, end: usize) {
-        for value in self.envelope.data.values_mut() {
-            if let Value::String(text) = value
-                && text.chars().count() > longer
-            {
-                *text = text::head_and_tail(text, end);
+    /// What it is, in one line.
+    pub fn described(&self) -> String {
+        let title = self.plain().title;
+        match title.strip_prefix(self.tool.as_str()) {
+            Some(rest) if rest.starts_with(':') && !self.target.is_empty() => {
+                format!("{} {}{rest}", self.tool, self.target)
             }
+            _ => title,
         }
     }
-}
 
-/// A result as a text: lines are lines.
-pub fn readable(envelope: &Envelope) -> String {
-    let mut out = String::new();
-    let mut add = |text: &str| {
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        out.push_str(text);
-    };
-    for value in envelope.data.values() {
-        match value {
-            Value::String(text) => add(text),
-            other => add(&other.to_string()),
+    /// The file that it is about.
+    pub fn file(&self) -> Option<&str> {
+        let named = self.envelope.data.get("file").and_then(Value::as_str);
+        named.or_else(|| self.files.first().map(String::as_str))
+    }
+
+    /// Whether it shows a file's text.
+    fn shows_file(&self) -> bool {
+        let shows = ["cat", "sed", "head", "tail", "nl"];
+        let command = || self.target.split_whitespace().find(|word| !word.contains('='));
+        match self.tool.to_ascii_lowercase().as_str() {
+            "read" => true,
+            "recall" => self.envelope.data.contains_key("file"),
+            "bash" => command().is_some_and(|word| shows.contains(&word)),
+            _ => false,
         }
     }
-    envelope.error.iter().for_each(|error| add(&error.message));
-    envelope.omitted.iter().for_each(|omitted| add(omitted));
-    out
+
+    /// The files that it changed, as far as it tells.
+    pub fn changed(&self) -> Vec<&str> {
+        match self.tool.to_ascii_lowercase().as_str() {
+            _ if self.is_error() => Vec::new(),
+            "edit" | "multiedit" | "write" => self.file().into_iter().collect(),
+            "bash" => {
+                let changed = self.envelope.data.get("changed").and_then(Value::as_array);
+                changed.into_iter().flatten().filter_map(Value::as_str).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Sends it in the fullest form that fits and repeats nothing.
+    fn unfold(&mut self, results: Results, same: &mut Same) {
+        let Plain { mut title, mut body } = self.plain();
+        self.form = Form::Whole;
+        let at_end = self.most.map_or(0, |most| if self.shows_file() { 0 } else { most / 2 });
+        if let Some(most) = self.most
+            && let Some(cut) = cut::by_lines(self.id, &body, most, at_end)
+        {
+            (self.form, body) = (Form::Cut, cut);
+            title.push_str("; cut, because not all of it fits into the window");
+        }
+        if results == Results::Json && self.form == Form::Whole {
+            self.text = observation::sent(&self.envelope, self.id);
+            self.size = fold::size(&self.text);
+            return;
+        }
+        if self.is("read")
+            && let Some(referred) = same.referred(&body)
+        {
+            body = referred;
+            self.form = if self.form == Form::Cut { Form::Cut } else { Form::Referred };
+        }
+        self.text = Plain { title, body }.text(self.id);
+        self.size = fold::size(&self.text);
+        self.stand(same);
+    }
+
+    /// What stands in the conversation because of it.
+    fn stand(&self, same: &mut Same) {
+        if self.is("read") && self.form != Form::Stub {
+            same.add(self.id, &self.text);
+        }
+    }
+
+    /// `is_past`: the file that it shows was changed since.
+    fn stub(&self, is_past: bool, known: &mut Known) -> Option<String> {
+        let Plain { body, .. } = self.plain();
+        let of = match self.file() {
+            Some(file) if self.shows_file() && is_past => Of::Past(file),
+            Some(file) if self.shows_file() => Of::File(file),
+            _ => Of::Other,
+        };
+        let mut title = self.described();
+        if self.is("bash")
+            && let Some(last) = body.lines().rev().find(|line| !line.trim().is_empty())
+        {
+            title.push_str(&format!("; its last line: {}", text::shown(last.trim(), 160)));
+        }
+        let folded = Folded { id: self.id, title: &title, text: &body, of };
+        let stub = fold::stub(folded, known);
+        (fold::size(&stub) < fold::size(&body)).then_some(stub)
+    }
 }
 
 /// A call that names more files names none in particular.
 const FILES: usize = 3;
 
-/// The files that a call names.
-pub fn files_of(arguments: &str) -> Vec<String> {
+/// The files that a text names.
+fn files_named(text: &str) -> Vec<String> {
     let mut files = Vec::new();
-    fact::each_word(arguments, |class, name| {
+    fact::each_word(text, |class, name| {
         if class == Class::File {
             files.push(name.to_owned());
         }
     });
     files.sort_unstable();
     files.dedup();
+    files
+}
+
+/// The files that a call names.
+pub fn files_of(arguments: &str) -> Vec<String> {
+    let files = files_named(arguments);
     if files.len() > FILES { Vec::new() } else { files }
 }
 
 /// The first words of a call.
 fn target_of(arguments: &str) -> String {
-    let line = arguments.lines().find(|line| !line.trim().is_empty());
-    text::shown(line.unwrap_or_default().trim(), 100)
+    let mut lines = arguments.lines().filter(|line| !line.trim().is_empty());
+    let first = text::shown(lines.next().unwrap_or_default().trim(), 100);
+    // A script that a command brings along.
+    match first.contains("<<") && lines.next().is_some() {
+        true => format!("{first} …"),
+        false => first,
+    }
 }
 
 /// Arguments as text, a line each.
@@ -210,43 +285,62 @@ pub struct Thread {
     items: Vec<Item>,
     /// The first item of each turn; the last one goes on.
     turns: Vec<usize>,
+    /// When each of them began, where that is known.
+    times: Vec<Option<String>>,
     /// What stands for the oldest parts that left, the newest last. Never touched again.
-    archives: Vec<String>,
-    /// Of what left and is in no archive.
+    records: Vec<String>,
+    /// Records that do not fit any more.
+    records_gone: usize,
+    /// What the user said and left with the oldest parts, word for word.
+    words: Vec<String>,
+    /// Of what left and is in no record.
     ledger: Ledger,
+    /// The last state that the agent handed over to itself, with the words that asked for it.
+    state: Option<(String, String)>,
+    /// Items at the beginning that stand for what left.
+    head: usize,
     /// The words of the turn that goes on, once they left.
     task: Option<String>,
     /// Earlier turns keep only their first and last words, but for so many last steps.
     words_only: Option<usize>,
-    visible: Visible,
+    same: Same,
+    results: Results,
     /// Results that were there at the last fold and not among the newest.
     judged: usize,
     pub folding: Settings,
 }
 
 impl Thread {
-    pub fn new(folding: Settings, words_only: Option<usize>) -> Thread {
+    pub fn new(folding: Settings, words_only: Option<usize>, results: Results) -> Thread {
         Thread {
             items: Vec::new(),
             turns: Vec::new(),
-            archives: Vec::new(),
+            times: Vec::new(),
+            records: Vec::new(),
+            records_gone: 0,
+            words: Vec::new(),
             ledger: Ledger::default(),
+            state: None,
+            head: 0,
             task: None,
             words_only,
-            visible: Visible::default(),
+            same: Same::default(),
+            results,
             judged: 0,
             folding,
         }
     }
 
-    pub fn archives(&self) -> &[String] {
-        &self.archives
+    /// What stands for the parts that left, the oldest first.
+    pub fn records(&self) -> &[String] {
+        &self.records
     }
 
     /// Tokens of all of it, roughly.
     pub fn size(&self) -> usize {
-        let archives: usize = self.archives.iter().map(|text| fold::size(text)).sum();
-        archives + self.sizes().iter().sum::<usize>()
+        let archive = self.archive();
+        let archive = if archive.is_empty() { 0 } else { fold::size(&archive) };
+        archive + self.sizes().iter().sum::<usize>()
     }
 
     pub fn items(&self) -> &[Item] {
@@ -275,41 +369,84 @@ impl Thread {
     }
 
     pub fn push(&mut self, mut item: Item) {
-        match &mut item {
-            Item::Observation(seen) => seen.unfold(&mut self.visible),
-            other => add(&mut self.visible, other),
+        if let Item::Observation(seen) = &mut item {
+            seen.unfold(self.results, &mut self.same);
         }
         self.items.push(item);
     }
 
-    /// A new turn: what the last one leaves in history are the short forms of its results, and no
-    /// thoughts. The first item that changed.
-    pub fn begin_turn(&mut self, text: &str) -> usize {
-        let from = self.turn();
-        let mut known = Known::default();
-        for item in &self.items[..from] {
-            tell(&mut known, item);
-        }
-        for item in &mut self.items[from..] {
-            match item {
-                Item::User(text) => known.stays(text),
-                Item::Assistant(message) => {
-                    forget_thoughts(message);
-                    said(message).iter().for_each(|text| known.stays(text));
-                }
-                Item::Observation(seen) => close(seen, &mut known),
-            }
-        }
-        let from = from.min(self.leave_words());
+    /// The first item that no request has carried yet.
+    fn unseen(&self) -> usize {
+        let is_answer = |item: &Item| matches!(item, Item::Assistant(_));
+        self.items.iter().rposition(is_answer).unwrap_or(self.items.len())
+    }
+
+    /// A new turn: what the last one leaves in history are the short forms of its results, where that
+    /// pays, and no thoughts. The first item that changed.
+    pub fn begin_turn(&mut self, text: &str, at: Option<&str>) -> usize {
+        let thoughts = self.forget_thoughts();
+        let from = self.close(thoughts).min(thoughts).min(self.leave_words());
         self.render(from, &[]);
         self.task = None;
         self.turns.push(self.items.len());
+        self.times.push(at.map(str::to_owned));
         self.push(Item::User(text.to_owned()));
         from
     }
 
-    /// Turns before the last steps keep their last user's and assistant's words, where that is the
-    /// way. The first item that changed.
+    /// Thoughts belong to the turn in which they were thought. The first item that changed.
+    fn forget_thoughts(&mut self) -> usize {
+        let (turn, end) = (self.turn(), self.items.len());
+        let mut first = end;
+        for (index, item) in self.items.iter_mut().enumerate().skip(turn) {
+            if let Item::Assistant(message) = item
+                && forget_thoughts(message)
+            {
+                first = first.min(index);
+            }
+        }
+        first
+    }
+
+    /// Leaves the short forms of the results of this turn, from where it pays; behind `free` all is
+    /// sent anew anyway. The first item that changed.
+    fn close(&mut self, free: usize) -> usize {
+        let (turn, unseen, end) = (self.turn(), self.unseen(), self.items.len());
+        let mut short: Vec<Option<(usize, Envelope)>> = vec![None; end];
+        for index in turn..unseen {
+            short[index] = shorter(&self.items[index]);
+        }
+        let (mut saved, mut rewritten, mut best, mut from) = (0.0, 0.0, 0.0, end);
+        for index in (turn..end).rev() {
+            let size = size_of(&self.items[index]);
+            let gain = short[index].as_ref().map_or(0, |(now, _)| size.saturating_sub(*now));
+            saved += fold::tokens(gain);
+            rewritten += fold::tokens(size - gain);
+            if index >= free {
+                rewritten = 0.0;
+            }
+            let worth = fold::worth(&self.folding, saved, rewritten);
+            if gain > 0 && worth > best {
+                (best, from) = (worth, index);
+            }
+        }
+        let mut known = Known::default();
+        for (index, item) in self.items.iter_mut().enumerate() {
+            match item {
+                Item::Observation(seen) if index >= from => {
+                    if let Some((_, envelope)) = short[index].take() {
+                        leave_names(seen, envelope, &mut known);
+                    }
+                    known.stays(&seen.body());
+                }
+                item => tell(&mut known, item),
+            }
+        }
+        from
+    }
+
+    /// Turns before the last steps keep their users' words and the last words of the agent, where
+    /// that is the way. The first item that changed.
     fn leave_words(&mut self) -> usize {
         let unchanged = self.items.len();
         let Some(steps) = self.words_only else { return unchanged };
@@ -330,14 +467,22 @@ impl Thread {
                 items.extend(span.iter_mut().filter_map(Option::take));
                 continue;
             }
-            let user = span.iter().rposition(|item| matches!(item, Some(Item::User(_))));
+            // What stands for earlier parts is at the beginning.
+            let is_kept = |at: usize, item: &Item| {
+                start + at < self.head || matches!(item, Item::User(_))
+            };
             let said = span.iter().rposition(|item| matches!(item, Some(Item::Assistant(_))));
-            if span.len() > 2 {
-                changed = changed.min(items.len());
+            let before = items.len();
+            for (at, item) in span.iter_mut().enumerate() {
+                if item.as_ref().is_some_and(|item| is_kept(at, item)) {
+                    items.extend(item.take());
+                }
             }
-            items.extend(user.and_then(|at| span[at].take()));
             if let Some(Item::Assistant(message)) = said.and_then(|at| span[at].take()) {
                 items.push(Item::Assistant(compact::without_calls(&message)));
+            }
+            if items.len() - before < span.len() {
+                changed = changed.min(before);
             }
             let gone: Vec<Item> = span.iter_mut().filter_map(Option::take).collect();
             self.ledger.add(&gone);
@@ -351,7 +496,7 @@ impl Thread {
         let sizes = self.items.iter().filter_map(|item| match item {
             Item::Observation(seen) if seen.form == Form::Stub => Some(0),
             Item::Observation(seen) => Some(seen.size),
-            Item::User(_) | Item::Assistant(_) => None,
+            Item::User(_) | Item::Note(_) | Item::Assistant(_) => None,
         });
         let (count, whole) = sizes.fold((0, 0), |(count, sum), size| (count + 1, sum + size));
         // Most steps end here, before anything is weighed.
@@ -363,36 +508,50 @@ impl Thread {
         let newest = self.newest();
         let ids = self.items.iter().zip(&weights).enumerate().skip(from);
         let ids = ids.filter(|(index, (_, own))| *index < newest && own.kind == Kind::Result);
-        Some(ids.filter_map(|(_, (item, _))| item.result_id()).collect())
+        let ids: Vec<_> = ids.filter_map(|(_, (item, _))| item.result_id()).collect();
+        (!ids.is_empty()).then_some(ids)
     }
 
-    /// Makes stubs of these results. The first item that changed.
+    /// Makes stubs of these results, and says so. The first item that changed.
     pub fn fold(&mut self, ids: &[ObservationId]) -> usize {
         let is_folded = |item: &Item| matches!(item, Item::Observation(seen) if ids.contains(&seen.id) && seen.form != Form::Stub);
         let results = self.items.iter().filter(|item| matches!(item, Item::Observation(_)));
         self.judged = results.count().saturating_sub(self.folding.keep);
         let Some(from) = self.items.iter().position(is_folded) else { return self.items.len() };
         self.render(from, ids);
+        let folded = self.items.iter().filter_map(|item| match item {
+            Item::Observation(seen) if ids.contains(&seen.id) && seen.form == Form::Stub => {
+                Some(seen.id)
+            }
+            _ => None,
+        });
+        let note = format!(
+            "[Baton: to save room, these earlier results are shortened to stubs from here on: {}. You have seen them whole; Recall brings one back.]",
+            id_list(&folded.collect::<Vec<_>>())
+        );
+        self.push(Item::Note(note));
         from
     }
 
-    /// Where the newest results begin.
+    /// Where the newest results begin. What no request has carried is among them.
     fn newest(&self) -> usize {
         let mut results = self.items.iter().enumerate().rev();
         let mut results = results.by_ref().filter(|(_, item)| matches!(item, Item::Observation(_)));
-        match self.folding.keep.checked_sub(1).and_then(|before| results.nth(before)) {
+        let newest = match self.folding.keep.checked_sub(1).and_then(|before| results.nth(before)) {
             Some((index, _)) => index,
             None if self.folding.keep == 0 => self.items.len(),
             None => 0,
-        }
+        };
+        newest.min(self.unseen())
     }
 
     fn weights(&self) -> Vec<Weight> {
         let in_hand = self.in_hand();
+        let unseen = self.unseen();
         let kind = |index: usize, item: &Item| match item {
-            Item::User(_) | Item::Assistant(_) => Kind::Said,
+            Item::User(_) | Item::Note(_) | Item::Assistant(_) => Kind::Said,
             Item::Observation(seen) if seen.form == Form::Stub => Kind::Stub,
-            Item::Observation(_) if in_hand.contains(&index) => Kind::InHand,
+            Item::Observation(_) if index >= unseen || in_hand.contains(&index) => Kind::InHand,
             Item::Observation(_) => Kind::Result,
         };
         let items = self.items.iter().enumerate().zip(self.sizes());
@@ -425,7 +584,9 @@ impl Thread {
         let mut found = Vec::new();
         for file in &files {
             let newest = self.items.iter().enumerate().rev().find_map(|(index, item)| match item {
-                Item::Observation(seen) if seen.files.contains(file) => Some((index, seen.size)),
+                Item::Observation(seen) if seen.shows_file() && seen.files.contains(file) => {
+                    Some((index, seen.size))
+                }
                 _ => None,
             });
             if let Some((index, size)) = newest.filter(|(_, size)| *size <= room) {
@@ -440,88 +601,115 @@ impl Thread {
     fn render(&mut self, from: usize, stubs: &[ObservationId]) {
         let from = from.min(self.items.len());
         let is_stub = |seen: &Seen| seen.form == Form::Stub || stubs.contains(&seen.id);
+        let mut made = self.stubs(from, &is_stub);
+        self.same = Same::default();
+        for (index, item) in self.items.iter_mut().enumerate() {
+            let Item::Observation(seen) = item else { continue };
+            match made[index].take() {
+                _ if index < from => seen.stand(&mut self.same),
+                Some(stub) => {
+                    seen.size = fold::size(&stub);
+                    (seen.text, seen.form) = (stub, Form::Stub);
+                    seen.stand(&mut self.same);
+                }
+                None => seen.unfold(self.results, &mut self.same),
+            }
+        }
+    }
+
+    /// The stubs from this item on. The newest are made first: the newest view of a file is the one
+    /// whose lines are wanted.
+    fn stubs(&self, from: usize, is_stub: &dyn Fn(&Seen) -> bool) -> Vec<Option<String>> {
         let mut known = Known::default();
         for (index, item) in self.items.iter().enumerate() {
             match item {
-                Item::User(text) => known.stays(text),
                 Item::Assistant(message) => {
                     for text in said(message) {
                         known.stays(&text);
                         known.said(&text, index);
                     }
                 }
-                Item::Observation(seen) if index < from && seen.form == Form::Stub => {
-                    known.stays(&seen.text);
-                }
-                Item::Observation(seen) if is_stub(seen) => {}
-                Item::Observation(seen) => known.stays(&readable(&seen.envelope)),
+                Item::Observation(seen) if index >= from && is_stub(seen) => {}
+                item => tell(&mut known, item),
             }
         }
-        self.visible = Visible::default();
-        let (before, after) = self.items.split_at_mut(from);
-        for item in before {
-            add(&mut self.visible, item);
-        }
-        for item in after {
-            match item {
-                Item::Observation(seen) if is_stub(seen) => {
-                    seen.fold(&mut known, &mut self.visible);
-                }
-                Item::Observation(seen) => seen.unfold(&mut self.visible),
-                other => add(&mut self.visible, other),
+        let mut made = vec![None; self.items.len()];
+        let mut changed: Vec<&str> = Vec::new();
+        for (index, item) in self.items.iter().enumerate().rev() {
+            let Item::Observation(seen) = item else { continue };
+            if index >= from && is_stub(seen) {
+                let is_past = seen
+                    .file()
+                    .is_some_and(|file| changed.iter().any(|changed| same::is_same(changed, file)));
+                made[index] = seen.stub(is_past, &mut known);
             }
+            changed.extend(seen.changed());
         }
+        made
     }
 }
 
-/// What stands in the conversation because of this item.
-fn add(visible: &mut Visible, item: &Item) {
-    match item {
-        Item::User(text) => visible.add(text, None),
-        Item::Assistant(message) => {
-            said(message).iter().for_each(|text| visible.add(text, None));
-        }
-        Item::Observation(seen) => match &seen.form {
-            Form::Whole => visible.add_envelope(&seen.envelope, seen.id),
-            Form::Trimmed(short) => visible.add_envelope(short, seen.id),
-            Form::Stub => visible.add(&seen.text, Some(seen.id)),
-        },
+/// A result in the form that history keeps, if that is shorter, and its size then. A reading stays:
+/// what it shows is what later edits are made with.
+fn shorter(item: &Item) -> Option<(usize, Envelope)> {
+    let Item::Observation(seen) = item else { return None };
+    if seen.form == Form::Stub || seen.envelope.stub_of.is_some() || seen.is("read") {
+        return None;
     }
+    let kept = observation::compress(&seen.tool, &seen.envelope, seen.id);
+    kept.omitted.as_ref()?;
+    let kept: Envelope = kept.into();
+    let size = fold::size(&plain::plain(&seen.tool, &kept).text(seen.id));
+    (size < seen.size).then_some((size, kept))
+}
+
+/// The short form, with the names that it leaves out and nothing else tells.
+fn leave_names(seen: &mut Seen, mut kept: Envelope, known: &mut Known) {
+    let short = plain::plain(&seen.tool, &kept).body;
+    let whole = seen.body();
+    let names = fold::names(&whole, &short, known);
+    if let Some(omitted) = kept.omitted.as_mut().filter(|_| !names.is_empty()) {
+        omitted.push_str("; in it: ");
+        omitted.push_str(&names.join(" "));
+    }
+    (seen.envelope, seen.most) = (kept, None);
 }
 
 /// The words that need not be said again because of this item.
 fn tell(known: &mut Known, item: &Item) {
     match item {
-        Item::User(text) => known.stays(text),
+        Item::User(text) | Item::Note(text) => known.stays(text),
         Item::Assistant(message) => said(message).iter().for_each(|text| known.stays(text)),
-        Item::Observation(seen) => known.stays(&seen.readable()),
+        Item::Observation(seen) if seen.form == Form::Stub => known.stays(&seen.text),
+        Item::Observation(seen) => known.stays(&seen.body()),
     }
 }
 
-/// Thoughts belong to the turn in which they were thought.
-fn forget_thoughts(message: &mut Message) {
+/// True if there were any.
+fn forget_thoughts(message: &mut Message) -> bool {
     let is_thought = |part: &Part| matches!(part, Part::Thinking(_));
-    if message.parts.iter().any(|part| !is_thought(part)) {
+    let is_only = message.parts.iter().all(is_thought);
+    let before = message.parts.len();
+    if !is_only {
         message.parts.retain(|part| !is_thought(part));
     }
+    message.parts.len() < before
 }
 
-/// The form that history keeps, with the names that it leaves out and nothing else tells.
-fn close(seen: &mut Seen, known: &mut Known) {
-    let mut kept: Envelope = observation::compress(&seen.tool, &seen.envelope, seen.id).into();
-    let short = readable(&kept);
-    if let Some(omitted) = &mut kept.omitted
-        && seen.envelope.stub_of.is_none()
-    {
-        let whole = readable(&seen.envelope);
-        let names = fold::names(&whole, &short, known);
-        if !names.is_empty() {
-            omitted.push_str("; in it: ");
-            omitted.push_str(&names.join(" "));
+/// `o1, o3-o9`.
+fn id_list(ids: &[ObservationId]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for id in ids {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == id.0 => *last = id.0,
+            _ => runs.push((id.0, id.0)),
         }
     }
-    known.stays(&readable(&kept));
-    seen.envelope = kept;
+    let run = |(first, last): &(u32, u32)| match first == last {
+        true => format!("o{first}"),
+        false => format!("o{first}-o{last}"),
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(", ")
 }
 
 /// What the model called.
@@ -545,7 +733,7 @@ fn said(message: &Message) -> Vec<String> {
 /// Tokens of an item as it is sent, roughly.
 fn size_of(item: &Item) -> usize {
     match item {
-        Item::User(text) => fold::size(text),
+        Item::User(text) | Item::Note(text) => fold::size(text),
         Item::Assistant(message) => said(message).iter().map(|text| fold::size(text)).sum(),
         Item::Observation(seen) => seen.size,
     }

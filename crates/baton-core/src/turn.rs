@@ -24,7 +24,7 @@ use crate::message::{
 use crate::observation::Envelope;
 use crate::text;
 use crate::thread::compact::{self, Plan, Strategy};
-use crate::thread::{self, Item, Seen, Thread};
+use crate::thread::{self, Item, Results, Seen, Thread};
 
 pub use protocol::{FINISH, Protocol};
 pub use todo::recap;
@@ -46,6 +46,7 @@ pub const MALFORMED: u32 = 3;
 pub struct Room {
     pub folding: fold::Settings,
     pub compaction: compact::Settings,
+    pub results: Results,
 }
 
 impl Default for Room {
@@ -62,7 +63,7 @@ impl Room {
         if !folds {
             (folding.fold_at, folding.batch) = (usize::MAX, usize::MAX);
         }
-        Room { folding, compaction }
+        Room { folding, compaction, results: Results::default() }
     }
 }
 
@@ -73,6 +74,9 @@ pub enum Step {
     /// A person, or a stage's prompt, begins a turn.
     Asked {
         text: String,
+        /// When, for whoever sums it up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
     },
     Answered {
         answer: Box<Answer>,
@@ -119,6 +123,17 @@ pub struct Compacted {
     /// What the call for it counted.
     #[serde(default)]
     pub usage: Usage,
+}
+
+/// What a summary is asked for with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SummaryAsk<'a> {
+    /// What matters most, in the words of a person.
+    pub focus: Option<&'a str>,
+    /// As much of the whole conversation as the request may have, where the provider refused all of
+    /// it.
+    pub percent: Option<usize>,
+    pub now: Option<&'a str>,
 }
 
 /// A tool's result.
@@ -190,6 +205,8 @@ pub struct Layers {
     pub cache_key: String,
     /// L1: the words; the tools are the other half of it.
     pub system: String,
+    /// What is known of the machine, for whoever sums up a conversation.
+    pub facts: String,
     /// L2: the project's rules, as they are now.
     pub rules: String,
 }
@@ -246,14 +263,14 @@ impl Conversation {
         limits: Limits,
         room: Room,
     ) -> Conversation {
-        let Room { folding, compaction } = room;
+        let Room { folding, compaction, results } = room;
         let is_handed_over = compaction.strategy == Strategy::Handover;
         let words_only = is_handed_over.then_some(compaction.keep);
         Conversation {
             protocol,
             tools,
             limits,
-            thread: Thread::new(folding, words_only),
+            thread: Thread::new(folding, words_only, results),
             compaction,
             used: None,
             appended: 0,
@@ -362,16 +379,15 @@ impl Conversation {
         }
     }
 
-    /// The call that sums up what leaves, and the words that ask for it. `percent`: as much of the
-    /// whole conversation as the request may have, where the provider refused all of it.
+    /// The call that sums up what leaves, and the words that ask for it.
     pub fn summary_request(
         &self,
         plan: &Plan,
         layers: &Layers,
-        focus: Option<&str>,
-        percent: Option<usize>,
+        ask: &SummaryAsk<'_>,
     ) -> (Request, String) {
-        let words = compact::request_text(&self.compaction.keys, focus);
+        let SummaryAsk { focus, percent, now } = *ask;
+        let words = compact::request_text(&self.compaction, focus);
         let mut request = self.request(layers);
         request.max_output = Tokens(self.compaction.summary_tokens());
         request.temperature = Some(0.0);
@@ -379,10 +395,9 @@ impl Conversation {
         let most = percent.map(|percent| self.estimate(&request) / 100 * percent / 5 * 4);
         match plan.strategy {
             Strategy::Archive => {
-                let focus = focus.map(|focus| format!("\n\nWhat matters most: {focus}"));
-                let system = format!("{}{}", compact::ARCHIVE_PROMPT, focus.unwrap_or_default());
+                let system = compact::archive_prompt(&self.compaction, focus);
                 (request.system, request.tools) = (vec![system], Vec::new());
-                let material = self.thread.material(plan);
+                let material = self.thread.material(plan, &layers.facts, now);
                 // Four characters are about a token; half of them at each end.
                 let end = most.map_or(material.len(), |most| most * 2);
                 request.messages = vec![Message::user(text::head_and_tail(&material, end))];
@@ -390,6 +405,7 @@ impl Conversation {
                 request.cache_key.push_str("/summary");
             }
             Strategy::Handover => {
+                request.no_calls = true;
                 // Without a limit the same beginning as every call: nearly all of it is in the
                 // provider's cache.
                 if let Some(most) = most {
@@ -511,8 +527,8 @@ impl Conversation {
     pub fn apply(&mut self, step: &Step) -> Result<(), Misfit> {
         let phase = std::mem::replace(&mut self.phase, Phase::Idle);
         let next = match (phase, step) {
-            (Phase::Idle | Phase::Ended(_), Step::Asked { text }) => {
-                self.begin(text);
+            (Phase::Idle | Phase::Ended(_), Step::Asked { text, at }) => {
+                self.begin(text, at.as_deref());
                 Phase::Model
             }
             (Phase::Model, Step::Answered { answer }) => self.answered(answer),
@@ -568,9 +584,9 @@ impl Conversation {
         Ok(())
     }
 
-    fn begin(&mut self, text: &str) {
+    fn begin(&mut self, text: &str, at: Option<&str>) {
         // What was sent whole goes out in its short form from now on.
-        self.changed(fold::size(text), |thread| thread.begin_turn(text));
+        self.changed(fold::size(text), |thread| thread.begin_turn(text, at));
         self.appended = self.appended.saturating_add(text.len() as u64);
         (self.steps, self.tokens, self.malformed) = (0, 0, 0);
         (self.is_too_long, self.vain) = (false, 0);
@@ -602,7 +618,7 @@ impl Conversation {
         self.calls += u32::try_from(action.calls.len()).unwrap_or(u32::MAX);
         self.is_answer_malformed = action.complaint.is_some();
         if let Some(complaint) = action.complaint {
-            self.push(Item::User(complaint));
+            self.push(Item::Note(complaint));
         } else if let Some(text) = action.last_words {
             return Phase::Ended(Ending::Done(text));
         }
@@ -666,7 +682,7 @@ impl Conversation {
         };
         let said = self.thread.of_turn().iter().filter_map(|item| match item {
             Item::Assistant(message) => Some(thread::calls(message)),
-            Item::User(_) | Item::Observation(_) => None,
+            Item::User(_) | Item::Note(_) | Item::Observation(_) => None,
         });
         let open: Vec<ToolCall> = said.flatten().filter(|call| !answered(call)).cloned().collect();
         for call in open {
@@ -723,7 +739,7 @@ impl Conversation {
                     messages.push(message.clone());
                     continue;
                 }
-                Item::User(text) => Part::Text { text: text.clone() },
+                Item::User(text) | Item::Note(text) => Part::Text { text: text.clone() },
                 Item::Observation(seen) => match self.protocol {
                     Protocol::Native => Part::ToolResult(ToolResult {
                         call_id: seen.call.clone(),
@@ -753,8 +769,7 @@ impl Conversation {
         let system = protocol::system(self.protocol, &layers.system, &tools);
         let mut system = vec![system];
         system.extend(Some(layers.rules.clone()).filter(|rules| !rules.is_empty()));
-        let archives = self.thread.archives().join("\n\n");
-        system.extend(Some(archives).filter(|archives| !archives.is_empty()));
+        system.extend(Some(self.thread.archive()).filter(|archive| !archive.is_empty()));
         Request {
             model: layers.model.clone(),
             max_output: layers.max_output,
@@ -762,6 +777,7 @@ impl Conversation {
             cache_key: layers.cache_key.clone(),
             format: protocol::format(self.protocol, &tools),
             tools: if self.protocol == Protocol::Native { tools } else { Vec::new() },
+            no_calls: false,
             system,
             messages: self.messages(),
             cached_messages: self.sent,

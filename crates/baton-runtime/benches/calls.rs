@@ -27,6 +27,7 @@ fn request() -> Request {
         temperature: None,
         cache_key: "bench".to_owned(),
         tools: Vec::new(),
+        no_calls: false,
         system: vec!["You are careful.".to_owned()],
         format: None,
         messages: vec![Message::user("Look at src/lib.rs")],

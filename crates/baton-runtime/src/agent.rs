@@ -9,9 +9,10 @@ use baton_core::event::Runner;
 use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{Answer, Request, ToolCall, Usage};
 use baton_core::observation::Envelope;
-use baton_core::thread::compact::{Plan, Strategy};
+use baton_core::text;
+use baton_core::thread::compact::{self, Plan, Strategy};
 use baton_core::turn::{
-    Compacted, Conversation, Do, Ending, Layers, Limits, Observed, Protocol, Room, Step,
+    Compacted, Conversation, Do, Ending, Layers, Limits, Observed, Protocol, Room, Step, SummaryAsk,
 };
 
 use crate::model::{self, Client, Delta, Mode, Tags, catalogue};
@@ -106,6 +107,8 @@ pub struct Setup {
     pub limits: Limits,
     /// Nano-dollars that all its calls together may cost.
     pub cost_limit: Option<u64>,
+    /// What it should know of the machine from the beginning, a fact per line.
+    pub facts: Vec<String>,
 }
 
 /// What a summary may take, usually.
@@ -130,16 +133,18 @@ pub fn brief(call: &ToolCall) -> String {
     let arguments = call.arguments.values().filter_map(|value| value.as_str());
     let first = arguments.into_iter().next().unwrap_or_default();
     let first = first.lines().next().unwrap_or_default();
-    format!("{} {}", baton_core::text::shown(&call.name, 40), baton_core::text::shown(first, 100))
+    format!("{} {}", text::shown(&call.name, 40), text::shown(first, 100))
 }
 
 /// L1. Every word of it is in every request.
-fn system(root: &Path) -> String {
-    format!(
+fn system(root: &Path, facts: &[String]) -> String {
+    let mut out = format!(
         "{}\n\nProject root: {}\n",
         include_str!("agent/system.md").trim_end(),
-        baton_core::text::shown(&root.to_string_lossy(), 400)
-    )
+        text::shown(&root.to_string_lossy(), 400)
+    );
+    facts.iter().for_each(|fact| out.push_str(&format!("- {fact}\n")));
+    out
 }
 
 impl Agent {
@@ -147,7 +152,8 @@ impl Agent {
     pub fn begin(setup: Setup, folder: &Path, disk: crate::store::Disk) -> Result<Agent, Error> {
         let (mind, shop) = (&setup.mind, &setup.workshop);
         let head = Head::new(mind.protocol, &mind.model, shop.root.path(), shop.writes)
-            .leaving(&mind.room.compaction);
+            .leaving(&mind.room.compaction)
+            .knowing(&setup.facts, mind.room.results);
         let transcript = Transcript::create(folder, &head, disk)?;
         Ok(Agent::assembled(setup, transcript))
     }
@@ -165,6 +171,9 @@ impl Agent {
             let own = &mut setup.mind.room.compaction;
             (own.strategy, own.keep) = (strategy, keep);
         }
+        // What was sent keeps its bytes.
+        setup.facts.clone_from(&opened.head.facts);
+        setup.mind.room.results = opened.head.results;
         let mut agent = Agent::assembled(setup, opened.transcript);
         agent.torn = opened.torn;
         for step in &opened.steps {
@@ -182,14 +191,15 @@ impl Agent {
     }
 
     fn assembled(setup: Setup, transcript: Transcript) -> Agent {
-        let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit } = setup;
+        let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit, facts } = setup;
         let tools = tool::offered(workshop.writes);
         let conversation = Conversation::new(mind.protocol, tools, limits, mind.room.clone());
         let layers = Layers {
             model: mind.model.clone(),
             max_output: mind.max_output,
             cache_key,
-            system: system(workshop.root.path()),
+            system: system(workshop.root.path(), &facts),
+            facts: facts.join("\n"),
             rules: String::new(),
         };
         let cost = Some(0);
@@ -256,7 +266,8 @@ impl Agent {
 
     /// Begins a turn.
     pub fn ask(&mut self, text: &str) -> Result<(), Error> {
-        self.record(Step::Asked { text: text.to_owned() })
+        let at = Some(crate::drive::now().to_string());
+        self.record(Step::Asked { text: text.to_owned(), at })
     }
 
     fn record(&mut self, step: Step) -> Result<(), Error> {
@@ -413,12 +424,13 @@ impl Agent {
         // The conversation that was just refused would be refused again.
         let is_refused = self.conversation.is_too_long();
         let fits = is_refused.then(|| self.fits.take().unwrap_or(FITS));
-        let (_, words) = self.conversation.summary_request(&plan, &self.layers, focus, fits);
+        let ask = SummaryAsk { focus, percent: fits, now: None };
+        let (_, words) = self.conversation.summary_request(&plan, &self.layers, &ask);
         let mut usage = Usage::default();
         let summary = match plan.cut {
             // Nothing leaves, so there is nothing to sum up.
             0 => Ok(None),
-            _ => self.summary(&plan, focus, fits, left, interrupt, &mut usage).map(Some),
+            _ => self.summary(&plan, ask, left, interrupt, &mut usage).map(Some),
         };
         if interrupt.is_at_once() {
             return Ok(());
@@ -437,12 +449,12 @@ impl Agent {
         Ok(())
     }
 
-    /// What stands for the part that leaves, or why there is nothing.
+    /// What stands for the part that leaves, or why there is nothing. An answer that cannot be used is
+    /// asked for once more, with the reason.
     fn summary(
         &mut self,
         plan: &Plan,
-        focus: Option<&str>,
-        mut fits: Option<usize>,
+        ask: SummaryAsk<'_>,
         left: Duration,
         interrupt: &Interrupt,
         usage: &mut Usage,
@@ -450,44 +462,71 @@ impl Agent {
         let limit = self.mind.summary_limit.min(left);
         let start = Instant::now();
         let failed = |why: &str| format!("Summary generation {why}, keeping recent history only.");
+        let mut refused: Option<(String, String)> = None;
+        loop {
+            let left = limit.saturating_sub(start.elapsed());
+            let answer = match self.answered_summary(plan, ask, refused.as_ref(), left, interrupt) {
+                Ok(Some(answer)) => answer,
+                Ok(None) => return Err(failed("timed out")),
+                Err(why) => return Err(failed(&format!("failed ({})", text::shown(&why, 200)))),
+            };
+            *usage = usage.plus(answer.usage);
+            self.count(&answer.usage);
+            let said = answer.text();
+            match self.conversation.checked_summary(plan, &said) {
+                Ok(summary) => return Ok(summary),
+                Err(why) if refused.is_some() => {
+                    return Err(failed(&format!("failed ({})", text::shown(&why, 200))));
+                }
+                Err(why) => refused = Some((said, why)),
+            }
+        }
+    }
+
+    /// One answer. `refused`: what was answered before, and why it cannot be used. `None`: there was
+    /// no time for it.
+    fn answered_summary(
+        &self,
+        plan: &Plan,
+        ask: SummaryAsk<'_>,
+        refused: Option<&(String, String)>,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Answer>, String> {
+        let now = crate::drive::now().to_string();
+        let start = Instant::now();
+        let mut ask = SummaryAsk { now: Some(&now), ..ask };
         let mut has_temperature = true;
-        let mut tries = 0;
-        let answer = loop {
-            tries += 1;
-            let own = self.conversation.summary_request(plan, &self.layers, focus, fits);
-            let mut request = own.0;
+        for tries in 0.. {
+            let (mut request, _) = self.conversation.summary_request(plan, &self.layers, &ask);
             if plan.strategy == Strategy::Archive
                 && let Some(model) = &self.mind.summary_model
             {
                 request.model.clone_from(model);
             }
+            if let Some((said, why)) = refused {
+                compact::ask_again(&mut request.messages, said, why);
+            }
             request.temperature = request.temperature.filter(|_| has_temperature);
             let left = limit.saturating_sub(start.elapsed());
-            let answer = self.call_for_summary(&request, left, interrupt);
-            match &answer {
-                Some(Err(error)) if tries > SUMMARY_TRIES => break Err(error.to_string()),
+            match self.call_for_summary(&request, left, interrupt) {
+                None => return Ok(None),
+                Some(Ok(answer)) => return Ok(Some(answer)),
+                Some(Err(error)) if tries >= SUMMARY_TRIES => return Err(error.to_string()),
                 // Some models do not let their temperature be set.
                 Some(Err(error)) if error.kind == model::Kind::Rejected && has_temperature => {
                     has_temperature = false;
                 }
                 // Less of it, until it fits.
                 Some(Err(error)) if error.kind == model::Kind::ContextTooLong => {
-                    fits = Some(fits.unwrap_or(100) * fitting_percent(error) / 100);
+                    let percent = ask.percent.unwrap_or(100) * fitting_percent(&error) / 100;
+                    ask.percent = Some(percent);
                 }
-                Some(Err(error)) if error.kind == model::Kind::Timeout => {
-                    return Err(failed("timed out"));
-                }
-                Some(Err(error)) => break Err(error.to_string()),
-                None => return Err(failed("timed out")),
-                Some(Ok(answer)) => break Ok(answer.clone()),
+                Some(Err(error)) if error.kind == model::Kind::Timeout => return Ok(None),
+                Some(Err(error)) => return Err(error.to_string()),
             }
-        };
-        let checked = answer.and_then(|answer| {
-            *usage = answer.usage;
-            self.count(usage);
-            self.conversation.checked_summary(plan, &answer.text())
-        });
-        checked.map_err(|why| failed(&format!("failed ({})", baton_core::text::shown(&why, 200))))
+        }
+        Ok(None)
     }
 
     fn call_for_summary(
@@ -620,7 +659,7 @@ impl Agent {
     fn settle(&mut self, call: &ToolCall, hear: Hear<'_>) -> Result<(), Error> {
         let said = format!(
             "{} was interrupted: whether it happened is unknown, and the agent is told so",
-            baton_core::text::shown(&call.name, 40)
+            text::shown(&call.name, 40)
         );
         hear(Heard::Said(said));
         let message = "Baton was interrupted while this ran: it may have happened, in part or not at all. Look at what is there before you do it again.";

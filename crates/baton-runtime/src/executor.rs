@@ -174,6 +174,7 @@ impl Plain {
             temperature: None,
             cache_key: format!("{}/{}", call.run, call.stage.name),
             tools: Vec::new(),
+            no_calls: false,
             system: Vec::new(),
             format: is_decision.then(|| Format { name: "decision".to_owned(), schema: schema() }),
             messages: call.messages(),

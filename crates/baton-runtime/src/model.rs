@@ -760,6 +760,7 @@ fn empty_request() -> Request {
         temperature: None,
         cache_key: String::new(),
         tools: Vec::new(),
+        no_calls: false,
         system: Vec::new(),
         format: None,
         messages: Vec::new(),

@@ -38,7 +38,7 @@ use output::Streams;
 pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
 pub use ending::end_left_behind;
 pub use live::{Fault, Live};
-pub use output::{COPY, Kept};
+pub use output::{COPY, Kept, SHORT};
 pub use pids::Pids;
 pub use spare::Spare;
 

@@ -3,6 +3,7 @@
 //! may do: that is set by the person who started it.
 
 mod bash;
+mod changes;
 mod edit;
 mod find;
 mod look;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use baton_core::id::ObservationId;
 use baton_core::observation::Envelope;
+use baton_core::thread::Results;
 use baton_core::thread::compact::{self, Strategy};
 use baton_core::turn::{Protocol, Step};
 use serde::{Deserialize, Serialize};
@@ -48,16 +49,32 @@ pub struct Head {
     /// would mean others with other figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<(Strategy, usize)>,
+    /// What the agent knew of the machine: it stands in every request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
+    /// How its results are written; in a transcript of 0.1 they are envelopes.
+    #[serde(default = "envelopes")]
+    pub results: Results,
+}
+
+fn envelopes() -> Results {
+    Results::Json
 }
 
 impl Head {
     pub fn new(protocol: Protocol, model: &str, project: &Path, writes: bool) -> Head {
         let (model, project) = (model.to_owned(), project.to_string_lossy().into_owned());
-        Head { version: VERSION, protocol, model, project, writes, leaving: None }
+        let (facts, results) = (Vec::new(), Results::default());
+        Head { version: VERSION, protocol, model, project, writes, leaving: None, facts, results }
     }
 
     pub fn leaving(mut self, own: &compact::Settings) -> Head {
         self.leaving = Some((own.strategy, own.keep));
+        self
+    }
+
+    pub fn knowing(mut self, facts: &[String], results: Results) -> Head {
+        (self.facts, self.results) = (facts.to_vec(), results);
         self
     }
 }
@@ -71,6 +88,8 @@ pub struct Transcript {
     length: u64,
     /// Where each observation stands.
     index: BTreeMap<ObservationId, (u64, usize)>,
+    /// Where each message of the user stands.
+    messages: Vec<(u64, usize)>,
 }
 
 /// A transcript that was there.
@@ -100,7 +119,8 @@ impl Transcript {
         disk.write_here(&path, &first)?;
         let file = open_file(&path)?;
         let length = first.len() as u64;
-        Ok(Transcript { folder: folder.to_owned(), file, disk, length, index: BTreeMap::new() })
+        let (index, messages) = (BTreeMap::new(), Vec::new());
+        Ok(Transcript { folder: folder.to_owned(), file, disk, length, index, messages })
     }
 
     /// Opens a transcript to go on with it. What was torn is cut off.
@@ -110,6 +130,7 @@ impl Transcript {
         let mut frames = Frames::new(&bytes);
         let mut steps = Vec::new();
         let mut index = BTreeMap::new();
+        let mut messages = Vec::new();
         let damaged = |step: usize, why: &str| Error::Damaged {
             path: path.clone(),
             step,
@@ -131,6 +152,9 @@ impl Transcript {
             if let Step::Observed(observed) = &step {
                 index.insert(observed.id, (at, length));
             }
+            if is_message(&step) {
+                messages.push((at, length));
+            }
             at += length as u64;
             steps.push(step);
         }
@@ -138,7 +162,8 @@ impl Transcript {
         if frames.torn > 0 {
             disk.cut(&file, &path, at)?;
         }
-        let transcript = Transcript { folder: folder.to_owned(), file, disk, length: at, index };
+        let folder = folder.to_owned();
+        let transcript = Transcript { folder, file, disk, length: at, index, messages };
         Ok(Opened { transcript, head, steps, torn: frames.torn })
     }
 
@@ -154,6 +179,9 @@ impl Transcript {
         }
         if let Step::Observed(observed) = step {
             self.index.insert(observed.id, (self.length, bytes.len()));
+        }
+        if is_message(step) {
+            self.messages.push((self.length, bytes.len()));
         }
         self.length += bytes.len() as u64;
         Ok(())
@@ -193,16 +221,33 @@ fn open_file(path: &Path) -> Result<File, Error> {
     file.map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
-impl Archive for Transcript {
-    fn observation(&self, id: ObservationId) -> Option<(String, Envelope)> {
-        let (at, length) = *self.index.get(&id)?;
+fn is_message(step: &Step) -> bool {
+    matches!(step, Step::Asked { .. } | Step::Corrected { .. })
+}
+
+impl Transcript {
+    fn step_at(&self, (at, length): (u64, usize)) -> Option<Step> {
         let mut file = File::open(self.folder.join(STEPS)).ok()?;
         file.seek(SeekFrom::Start(at)).ok()?;
         let mut bytes = vec![0; length];
         file.read_exact(&mut bytes).ok()?;
         let text = Frames::new(&bytes).line().ok()??;
-        match serde_json::from_str(text).ok()? {
+        serde_json::from_str(text).ok()
+    }
+}
+
+impl Archive for Transcript {
+    fn observation(&self, id: ObservationId) -> Option<(String, Envelope)> {
+        match self.step_at(*self.index.get(&id)?)? {
             Step::Observed(observed) => Some((observed.tool, observed.envelope)),
+            _ => None,
+        }
+    }
+
+    fn message(&self, number: u32) -> Option<String> {
+        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+        match self.step_at(*self.messages.get(index)?)? {
+            Step::Asked { text, .. } | Step::Corrected { text, .. } => Some(text),
             _ => None,
         }
     }

@@ -170,6 +170,17 @@ impl<'a> Talk<'a> {
                 .hint("--no-sandbox runs its commands unconfined, at your own risk")
         })?;
         let folder = place.folder.strip_prefix(&self.root).unwrap_or(Path::new("."));
+        // A recording has to be the same on another day and another machine.
+        let facts = match mind.client.is_taped() || args.goes_on {
+            true => Vec::new(),
+            false => {
+                let board = board.as_deref().unwrap_or(self.temporary.path());
+                let confined = !args.no_sandbox;
+                let machine =
+                    baton_runtime::machine::look(&self.root, board, &place.environment, confined);
+                machine.facts_for_talk(&baton_runtime::drive::now().to_string())
+            }
+        };
         Ok(Setup {
             mind,
             tags: Tags { stage: "talk".to_owned(), ..Tags::default() },
@@ -181,6 +192,7 @@ impl<'a> Talk<'a> {
                 tokens: args.budget_tokens,
             },
             cost_limit: None,
+            facts,
         })
     }
 

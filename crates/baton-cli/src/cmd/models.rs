@@ -198,6 +198,7 @@ async fn ping(choice: &Choice, known: Option<Known>, tape: Option<Tape>) -> Outc
         temperature: None,
         cache_key: "baton-ping".to_owned(),
         tools: Vec::new(),
+        no_calls: false,
         system: vec!["You answer with one word.".to_owned()],
         format: None,
         messages: vec![Message::user("Say: pong")],

@@ -876,13 +876,15 @@ pub(super) fn mind(
         client = client.with_long_window(&model, header);
     }
     let prices = known.price.and_then(catalogue::Price::parts).unwrap_or_default();
+    let mut room = Room::new(profile.settings(window), prices, config.features.folding);
+    room.results = config.agent.results;
     Ok(Mind {
         client,
         model,
         max_output,
         price: known.price,
         protocol: profile.protocol.unwrap_or(config.agent.protocol),
-        room: Room::new(profile.settings(window), prices, config.features.folding),
+        room,
         summary_model: profile.summary_model.clone(),
         summary_limit: baton_runtime::agent::SUMMARY_LIMIT,
         steps: profile.steps,

@@ -14,7 +14,7 @@ use crate::message::{self, Part, ToolCall};
 use crate::observation::{Envelope, Status};
 use crate::profile::Profile;
 use crate::thread::compact::Settings;
-use crate::thread::{Form as Shown, Item, Seen, Thread};
+use crate::thread::{Form as Shown, Item, Results, Seen, Thread};
 use crate::turn::Room;
 
 #[derive(Debug)]
@@ -37,9 +37,10 @@ pub(super) struct Own {
 impl Own {
     pub(super) fn new() -> Own {
         let chat = Profile::named("chat", &IndexMap::new()).unwrap_or_default();
-        let Room { folding, compaction } = Room::new(chat.settings(None), Prices::default(), true);
+        let Room { folding, compaction, .. } =
+            Room::new(chat.settings(None), Prices::default(), true);
         Own {
-            thread: Thread::new(folding, None),
+            thread: Thread::new(folding, None, Results::Plain),
             compaction,
             origins: Vec::new(),
             pieces: Vec::new(),
@@ -55,7 +56,7 @@ impl Own {
         let message = &session.messages()[at];
         match message.role {
             Role::System | Role::User if begins_turn(session.messages(), at) => {
-                let from = self.thread.begin_turn(&message.text);
+                let from = self.thread.begin_turn(&message.text, None);
                 self.pieces.truncate(from);
             }
             Role::System | Role::User => self.thread.push(Item::User(message.text.clone())),
@@ -73,6 +74,8 @@ impl Own {
     fn make_room(&mut self, over: u32) {
         if let Some(results) = self.thread.fold_due() {
             let from = self.thread.fold(&results);
+            // The word on it stands for no message.
+            self.origins.resize(self.thread.items().len(), None);
             self.pieces.truncate(from);
         }
         let size = u64::try_from(self.thread.size()).unwrap_or(u64::MAX);
@@ -85,16 +88,13 @@ impl Own {
         };
         self.thread.compact(&plan, "", Err("There is no summary, keeping recent history only."));
         self.origins.drain(..plan.cut.min(self.origins.len()));
-        let added = self.thread.items().len() - self.origins.len();
+        let at_end = usize::from(matches!(self.thread.items().last(), Some(Item::Note(_))));
+        let added = self.thread.items().len() - self.origins.len() - at_end;
         self.origins.splice(0..0, std::iter::repeat_n(None, added));
+        self.origins.extend(std::iter::repeat_n(None, at_end));
         self.pieces.clear();
-        self.archive = match self.thread.archives() {
-            [] => None,
-            archives => {
-                let id = self.formed(&archives.join("\n\n"));
-                Some(Piece::Inserted(id))
-            }
-        };
+        let archive = self.thread.archive();
+        self.archive = (!archive.is_empty()).then(|| Piece::Inserted(self.formed(&archive)));
     }
 
     fn formed(&mut self, text: &str) -> FormId {
@@ -106,11 +106,18 @@ impl Own {
         let origin = self.origins.get(index).copied().flatten();
         let text = match (&self.thread.items()[index], origin) {
             (Item::Observation(seen), Some(at)) => match seen.form {
-                Shown::Whole if seen.envelope.stub_of.is_none() => return Piece::Whole(at),
-                _ => seen.readable(),
+                _ if seen.envelope.stub_of.is_some() => seen.text.clone(),
+                Shown::Whole => return Piece::Whole(at),
+                Shown::Stub => seen.text.clone(),
+                // A recording has no headers.
+                Shown::Referred | Shown::Cut => {
+                    seen.text.split_once('\n').map_or("", |(_, body)| body).to_owned()
+                }
             },
-            (Item::User(_) | Item::Assistant(_), Some(at)) => return Piece::Whole(at),
-            (Item::User(text), None) => text.clone(),
+            (Item::User(_) | Item::Note(_) | Item::Assistant(_), Some(at)) => {
+                return Piece::Whole(at);
+            }
+            (Item::User(text) | Item::Note(text), None) => text.clone(),
             (Item::Assistant(_) | Item::Observation(_), None) => String::new(),
         };
         match origin {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::cut;
 use super::shorten::{LINE, cut_line};
 use crate::text;
 
@@ -60,15 +61,18 @@ pub(super) fn summary(raw: &str) -> (String, Option<String>) {
     }
     let faults = choice.left(Kind::Fault);
     let kept = choice.chosen;
-    let mut out = format!("[{} lines, {} bytes", lines.len(), raw.len());
+    // The numbers of the whole output, also where the model saw only a part of it.
+    let numbers = cut::numbers(&lines);
+    let total = numbers.last().map_or(0, |(_, last)| *last);
+    let mut out = format!("[{total} lines");
     if faults > 0 {
         out.push_str(&format!("; {faults} more with errors are not shown"));
     }
     out.push(']');
     for at in &kept {
-        out.push_str(&format!("\n{}: {}", at + 1, cut_line(lines[*at], LINE)));
+        out.push_str(&format!("\n{}: {}", numbers[*at].0, cut_line(lines[*at], LINE)));
     }
-    (out, Some(format!("and {} more lines", lines.len() - kept.len())))
+    (out, Some(format!("and {} more lines", total.saturating_sub(kept.len() as u64))))
 }
 
 /// The last lines of an error output, shortened, and what was left out of it.
@@ -115,13 +119,13 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     fn add(&mut self, at: usize) {
-        if self.chosen.len() < self.most && !text::is_blank(self.lines[at]) {
+        if self.chosen.len() < self.most && is_said(self.lines[at]) {
             self.chosen.insert(at);
         }
     }
 
     fn last(&mut self) {
-        let filled = (0..self.lines.len()).rev().filter(|at| !text::is_blank(self.lines[*at]));
+        let filled = (0..self.lines.len()).rev().filter(|at| is_said(self.lines[*at]));
         self.chosen.extend(filled.take(LAST));
     }
 
@@ -189,6 +193,11 @@ impl Choice<'_> {
         let shown = self.chosen.iter().map(|at| self.lines[*at].trim());
         all.collect::<BTreeSet<_>>().difference(&shown.collect()).count()
     }
+}
+
+/// Neither empty nor a word of ours.
+fn is_said(line: &str) -> bool {
+    !text::is_blank(line) && cut::is_left_out(line).is_none()
 }
 
 fn look(line: &str) -> Look {

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Mtime, ObservationId};
+use crate::id::Mtime;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ls {
@@ -82,6 +82,9 @@ pub struct Edit {
     pub file: String,
     /// First and last line of each change, as the file is now.
     pub ranges: Vec<[u64; 2]>,
+    /// How many lines each change took away and brought.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<[u64; 2]>,
     /// Unified.
     pub diff: String,
     pub applied: bool,
@@ -109,10 +112,14 @@ pub struct Bash {
     pub stderr: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
+    /// Lines are left out of `stdout`, which then has both streams in the order in which they came.
     pub truncated: bool,
-    /// Where the whole output is.
+    /// Lines of the whole output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<String>,
+    pub lines: Option<u64>,
+    /// Files of the project that are not as they were before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -138,11 +145,16 @@ pub enum TodoStatus {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recall {
-    pub id: ObservationId,
-    pub tool: String,
-    /// The lines of it that `content` holds, from 1.
+    pub id: String,
+    /// What that result was.
+    pub of: String,
+    /// The file, where it was a reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The lines of it that `content` holds, in its own numbers.
     pub from: u64,
     pub to: u64,
+    /// Its last line.
     pub total: u64,
     pub content: String,
     pub truncated: bool,

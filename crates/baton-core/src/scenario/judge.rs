@@ -45,6 +45,7 @@ impl Question {
             temperature: voice.temperature,
             cache_key: format!("judge/{}", self.name),
             tools: Vec::new(),
+            no_calls: false,
             system: vec![self.system.clone()],
             format: Some(Format { name: self.name.to_owned(), schema: self.schema.clone() }),
             messages,

@@ -207,6 +207,7 @@ impl Talk {
             temperature: stage.temperature,
             cache_key: stage.cache_key.clone(),
             tools: if is_native { stage.shown.clone() } else { Vec::new() },
+            no_calls: false,
             system: Some(stage.system.clone()).filter(|own| !own.is_empty()).into_iter().collect(),
             format: protocol::format(stage.protocol, &stage.shown),
             messages: self.messages.clone(),

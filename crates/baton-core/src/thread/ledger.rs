@@ -1,13 +1,14 @@
 //! The fact ledger: what code can tell of a span that leaves the conversation. Goes in: the items.
-//! Comes out: files read and changed with their lines, commands and how they ended, errors, what was
-//! defined, decisions, where the whole results are. It does not depend on anybody's summary.
+//! Comes out: files read and changed with their lines as they are now, commands and how they ended,
+//! errors of what failed, what the agent defined and decided, and what each result was that Recall
+//! brings back. It does not depend on anybody's summary.
 
 use std::fmt::Write as _;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
-use super::{Item, Seen, calls, flat, readable};
+use super::{Item, Seen, calls, same};
 use crate::fact::{self, Class};
 use crate::message::{Message, Part};
 use crate::text;
@@ -15,29 +16,43 @@ use crate::text;
 /// What all spans that left the conversation told, the newest last.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ledger {
-    /// Ranges of lines, as far as the results told them.
-    read: IndexMap<String, Vec<String>>,
-    changed: IndexMap<String, Vec<String>>,
+    read: IndexMap<String, Vec<(u64, u64)>>,
+    changed: IndexMap<String, Change>,
     /// What was run, and how it ended.
     commands: IndexMap<String, String>,
-    errors: IndexMap<String, ()>,
-    names: IndexMap<String, ()>,
-    decisions: IndexMap<String, ()>,
-    /// The first and the last result that left.
-    results: Option<(u32, u32)>,
+    errors: IndexSet<String>,
+    names: IndexSet<String>,
+    decisions: IndexSet<String>,
+    /// What each result was, by its id.
+    results: IndexMap<String, String>,
 }
 
-/// What one line of the ledger may take, in characters.
+/// How a file was changed.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Change {
+    /// By edits, in the numbers that the lines have now.
+    lines: Vec<(u64, u64)>,
+    /// `written whole`, `by a command`: which lines is not known.
+    how: IndexSet<&'static str>,
+}
+
+/// What one line of the ledger may take, in characters,
 const LINE: usize = 1_600;
+/// the line that names the results,
+const RESULTS: usize = 3_200;
+/// and all of them.
+const ALL: usize = 6 * LINE + RESULTS;
 /// Entries of a list that are told; the newest.
 const ENTRIES: usize = 60;
+/// Ranges of lines that are told of one file.
+const RANGES: usize = 8;
 
 impl Ledger {
     /// Takes in what leaves the conversation.
     pub fn add(&mut self, items: &[Item]) {
         for item in items {
             match item {
-                Item::User(_) => {}
+                Item::User(_) | Item::Note(_) => {}
                 Item::Assistant(message) => self.said(message),
                 Item::Observation(seen) => self.seen(seen),
             }
@@ -47,102 +62,208 @@ impl Ledger {
     fn said(&mut self, message: &Message) {
         for part in &message.parts {
             if let Part::Text { text } = part {
-                for line in text.lines().filter(|line| is_decision(line)) {
-                    renew(&mut self.decisions, text::shown(line.trim(), 200), ());
+                for line in text.lines().flat_map(sentences).filter(|own| is_decision(own)) {
+                    renew(&mut self.decisions, text::shown(line.trim(), 200));
                 }
             }
         }
         // What it wrote is defined now.
         for call in calls(message).filter(|call| call.name != "Bash") {
-            for name in crate::fold::defined(&flat(&call.arguments)) {
-                renew(&mut self.names, name.to_owned(), ());
+            let written = ["new_string", "new", "content", "edits"];
+            let written = written.iter().filter_map(|key| call.arguments.get(*key));
+            for text in written.map(texts_in) {
+                crate::fold::defined(&text)
+                    .into_iter()
+                    .for_each(|name| renew(&mut self.names, name.to_owned()));
             }
         }
     }
 
     fn seen(&mut self, seen: &Seen) {
-        let id = seen.id.0;
-        let (first, last) = self.results.unwrap_or((id, id));
-        self.results = Some((first.min(id), last.max(id)));
-        let data = &seen.envelope.data;
-        let number = |key: &str| data.get(key).and_then(Value::as_u64);
-        let file = data.get("file").and_then(Value::as_str);
+        let id = seen.id.to_string();
+        put(&mut self.results, id, text::shown(&seen.described(), 90));
         match seen.tool.to_ascii_lowercase().as_str() {
             "bash" => {
-                let exit = data.get("exit").and_then(Value::as_i64);
-                let end = match (exit, seen.is_error()) {
-                    (Some(exit), _) => format!("exit {exit}"),
-                    (None, true) => "failed".to_owned(),
-                    (None, false) => "ended".to_owned(),
-                };
-                renew(&mut self.commands, text::shown(&seen.target, 100), end);
+                put(&mut self.commands, text::shown(&seen.target, 100), how_it_ended(seen));
             }
-            "read" => {
-                let file = file.map(str::to_owned).or_else(|| seen.files.first().cloned());
-                let range =
-                    number("from").zip(number("to")).map(|(from, to)| format!("{from}-{to}"));
-                if let Some(file) = file {
-                    range_of(&mut self.read, file, range);
-                }
-            }
-            "edit" | "multiedit" | "write" if !seen.is_error() => {
-                let file = file.map(str::to_owned).or_else(|| seen.files.first().cloned());
-                if let Some(file) = file {
-                    let ranges = data.get("ranges").and_then(Value::as_array);
-                    let ranges = ranges.into_iter().flatten().map(Value::to_string);
-                    let range = ranges.collect::<Vec<_>>().join(" ");
-                    range_of(&mut self.changed, file, Some(range).filter(|own| !own.is_empty()));
-                }
-            }
+            "read" if !seen.is_error() => self.was_read(seen),
             _ => {}
         }
-        if let Some(error) = &seen.envelope.error {
-            renew(&mut self.errors, text::shown(&error.code, 60), ());
+        self.was_changed(seen);
+        self.failed(seen);
+    }
+
+    fn was_read(&mut self, seen: &Seen) {
+        let number = |key: &str| seen.envelope.data.get(key).and_then(Value::as_u64);
+        let Some(file) = seen.file() else { return };
+        let mut lines = self.read.shift_remove(file).unwrap_or_default();
+        lines.extend(number("from").zip(number("to")));
+        put(&mut self.read, file.to_owned(), merged(lines));
+    }
+
+    fn was_changed(&mut self, seen: &Seen) {
+        for file in seen.changed() {
+            let known = self.changed.keys().find(|own| same::is_same(own, file)).cloned();
+            let file = known.unwrap_or_else(|| file.to_owned());
+            let mut change = self.changed.shift_remove(&file).unwrap_or_default();
+            let hunks = hunks(seen);
+            match seen.tool.to_ascii_lowercase().as_str() {
+                "write" => change = Change { lines: Vec::new(), how: ["written whole"].into() },
+                "bash" => drop(change.how.insert("by a command")),
+                _ => change.lines = moved(change.lines, &hunks),
+            }
+            // Where a line of a reading stands now.
+            if let Some(lines) = self.read.get_mut(&file) {
+                *lines = lines.iter().map(|own| move_range(*own, &hunks)).collect();
+            }
+            put(&mut self.changed, file, change);
         }
-        fact::each_word(&readable(&seen.envelope), |class, name| {
-            let is_error = ["Error", "Exception", "panic"].iter().any(|word| name.contains(word));
+    }
+
+    /// Errors are those of calls that failed; a word in a file is none.
+    fn failed(&mut self, seen: &Seen) {
+        if let Some(error) = &seen.envelope.error {
+            renew(&mut self.errors, text::shown(&error.code, 60));
+        }
+        let exit = seen.envelope.data.get("exit").and_then(Value::as_i64);
+        if exit.is_none_or(|exit| exit == 0) {
+            return;
+        }
+        let body = seen.body();
+        fact::each_word(&body, |class, name| {
+            let is_error = ["Error", "Exception"].iter().any(|end| name.ends_with(end));
             if class == Class::Identifier && is_error {
-                renew(&mut self.errors, name.to_owned(), ());
+                renew(&mut self.errors, name.to_owned());
             }
         });
-        for name in crate::fold::defined(&readable(&seen.envelope)) {
-            renew(&mut self.names, name.to_owned(), ());
-        }
     }
 
     pub fn is_empty(&self) -> bool {
         *self == Ledger::default()
     }
 
-    /// As the model sees it: one line a kind, the newest entries where not all fit.
-    pub fn text(&self) -> String {
+    /// As the model sees it, in about so many characters: one line a kind, the newest entries where
+    /// not all fit.
+    pub fn text(&self, most: usize) -> String {
+        let part = |line: usize| line.min(line * (most / 64) / (ALL / 64));
+        let (lines, ids) = (part(LINE), part(RESULTS));
         let mut out = String::from("Facts, noted by code:\n");
-        let ranged = |files: &IndexMap<String, Vec<String>>| {
-            let entry = |(file, ranges): (&String, &Vec<String>)| match ranges.is_empty() {
-                true => file.clone(),
-                false => format!("{file} {}", ranges.join(",")),
-            };
-            files.iter().map(entry).collect::<Vec<_>>()
-        };
-        let names = |names: &IndexMap<String, ()>| names.keys().cloned().collect::<Vec<_>>();
+        let read = self.read.iter().map(|(file, lines)| with_lines(file, lines, &IndexSet::new()));
+        let changed = self.changed.iter().map(|(file, own)| with_lines(file, &own.lines, &own.how));
         let commands = self.commands.iter().map(|(command, end)| format!("`{command}` {end}"));
-        line(&mut out, "changed", &ranged(&self.changed), "; ");
-        line(&mut out, "read", &ranged(&self.read), "; ");
-        line(&mut out, "ran", &commands.collect::<Vec<_>>(), "; ");
-        line(&mut out, "errors seen", &names(&self.errors), " ");
-        line(&mut out, "decided", &names(&self.decisions), " | ");
-        line(&mut out, "defined", &names(&self.names), " ");
-        if let Some((first, last)) = self.results {
-            // Writing to a String cannot fail.
-            let _ = writeln!(out, "- whole results: Recall brings back o{first} to o{last}");
-        }
+        let results = self.results.iter().map(|(id, what)| format!("{id} {what}"));
+        line(&mut out, "files changed", changed, "; ", lines);
+        line(&mut out, "files read", read, "; ", lines);
+        line(&mut out, "commands", commands, "; ", lines);
+        line(&mut out, "errors of calls that failed", self.errors.iter().cloned(), " ", lines);
+        line(&mut out, "decided", self.decisions.iter().cloned(), " | ", lines);
+        line(&mut out, "defined", self.names.iter().cloned(), " ", lines);
+        line(&mut out, "results that Recall brings back", results, " | ", ids);
         out
     }
 }
 
+/// A file with the lines that count.
+fn with_lines(file: &str, lines: &[(u64, u64)], how: &IndexSet<&'static str>) -> String {
+    let mut told: Vec<String> = how.iter().map(|how| (*how).to_owned()).collect();
+    let range = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    told.extend(lines.iter().take(RANGES).map(range));
+    if lines.len() > RANGES {
+        told.push(format!("and {} more places", lines.len() - RANGES));
+    }
+    if told.is_empty() { file.to_owned() } else { format!("{file} {}", told.join(",")) }
+}
+
+/// `exit 1: 2 failed, 10 passed`.
+fn how_it_ended(seen: &Seen) -> String {
+    let exit = seen.envelope.data.get("exit").and_then(Value::as_i64);
+    let end = match (exit, &seen.envelope.error) {
+        (Some(exit), _) => format!("exit {exit}"),
+        (None, Some(error)) => text::shown(&error.code, 40),
+        (None, None) => "ended".to_owned(),
+    };
+    let body = seen.body();
+    let last = body.lines().rev().find(|line| !line.trim().is_empty());
+    match last {
+        Some(last) => format!("{end}, last line: {}", text::shown(last.trim(), 100)),
+        None => end,
+    }
+}
+
+/// A change: its first line now, and how many lines it took away and brought.
+#[derive(Debug, Clone, Copy)]
+struct Hunk {
+    start: u64,
+    removed: u64,
+    added: u64,
+}
+
+fn hunks(seen: &Seen) -> Vec<Hunk> {
+    let pairs = |key: &str| -> Vec<(u64, u64)> {
+        let list = seen.envelope.data.get(key).and_then(Value::as_array);
+        let pair = |own: &Value| Some((own.get(0)?.as_u64()?, own.get(1)?.as_u64()?));
+        list.into_iter().flatten().filter_map(pair).collect()
+    };
+    let (ranges, sizes) = (pairs("ranges"), pairs("sizes"));
+    let hunk = |(at, (first, last)): (usize, (u64, u64))| {
+        let (removed, added) =
+            sizes.get(at).copied().unwrap_or((last - first + 1, last - first + 1));
+        Hunk { start: first, removed, added }
+    };
+    ranges.into_iter().enumerate().filter(|(_, (first, last))| first <= last).map(hunk).collect()
+}
+
+/// Where these lines are after the changes, with the lines that were changed.
+fn moved(lines: Vec<(u64, u64)>, hunks: &[Hunk]) -> Vec<(u64, u64)> {
+    let mut all: Vec<(u64, u64)> = lines.into_iter().map(|own| move_range(own, hunks)).collect();
+    all.extend(hunks.iter().map(|hunk| (hunk.start, hunk.start + hunk.added.max(1) - 1)));
+    merged(all)
+}
+
+fn move_range((first, last): (u64, u64), hunks: &[Hunk]) -> (u64, u64) {
+    let (first, last) = (move_line(first, hunks), move_line(last, hunks));
+    (first, last.max(first))
+}
+
+fn move_line(line: u64, hunks: &[Hunk]) -> u64 {
+    let (mut taken, mut brought) = (0u64, 0u64);
+    for hunk in hunks {
+        // Where the change began before the changes above it.
+        let start = hunk.start.saturating_add(taken).saturating_sub(brought);
+        if start.saturating_add(hunk.removed) > line {
+            break;
+        }
+        (taken, brought) = (taken + hunk.removed, brought + hunk.added);
+    }
+    line.saturating_add(brought).saturating_sub(taken).max(1)
+}
+
+/// In their order, what touches joined.
+fn merged(mut lines: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    lines.sort_unstable();
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in lines {
+        match out.last_mut() {
+            Some(own) if first <= own.1.saturating_add(1) => own.1 = own.1.max(last),
+            _ => out.push((first, last)),
+        }
+    }
+    out
+}
+
 /// The newest that fit, in the order in which they came.
-fn line(out: &mut String, name: &str, entries: &[String], between: &str) {
-    let mut room = LINE;
+fn line(
+    out: &mut String,
+    name: &str,
+    entries: impl Iterator<Item = String>,
+    between: &str,
+    most: usize,
+) {
+    let entries: Vec<String> = entries.collect();
+    let mut room = most;
     let fits = |entry: &&String| {
         let length = entry.chars().count() + between.len();
         let is_in = length <= room;
@@ -160,30 +281,50 @@ fn line(out: &mut String, name: &str, entries: &[String], between: &str) {
     let _ = writeln!(out, "- {name}: {more}{}", told.join(between));
 }
 
+/// Far more than is ever told; the rest would only be carried along.
+const CARRIED: usize = 4 * ENTRIES;
+
 /// What is told again is newest.
-fn renew<T>(entries: &mut IndexMap<String, T>, key: String, value: T) {
-    entries.shift_remove(&key);
-    entries.insert(key, value);
-    // Far more than is ever told; the rest would only be carried along.
-    if entries.len() > 4 * ENTRIES {
+fn renew(entries: &mut IndexSet<String>, entry: String) {
+    entries.shift_remove(&entry);
+    entries.insert(entry);
+    if entries.len() > CARRIED {
         entries.shift_remove_index(0);
     }
 }
 
-fn range_of(files: &mut IndexMap<String, Vec<String>>, file: String, range: Option<String>) {
-    let mut ranges = files.shift_remove(&file).unwrap_or_default();
-    ranges.extend(range.filter(|range| !ranges.contains(range)));
-    let start = ranges.len().saturating_sub(6);
-    files.insert(file, ranges.split_off(start));
-    if files.len() > 4 * ENTRIES {
-        files.shift_remove_index(0);
+fn put<T>(entries: &mut IndexMap<String, T>, key: String, value: T) {
+    entries.shift_remove(&key);
+    entries.insert(key, value);
+    if entries.len() > CARRIED {
+        entries.shift_remove_index(0);
     }
 }
 
-/// A line in which the agent says that it chose.
-fn is_decision(line: &str) -> bool {
+/// All texts of a value, a line each.
+fn texts_in(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        // Of a replacement only what it writes.
+        Value::Array(edits) => {
+            let new = |edit: &Value| {
+                edit.get("new_string").or(edit.get("new"))?.as_str().map(str::to_owned)
+            };
+            edits.iter().filter_map(new).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+fn sentences(line: &str) -> impl Iterator<Item = &str> {
+    line.split_inclusive(['。', '！', '？']).flat_map(|part| part.split_inclusive(". "))
+}
+
+/// A sentence in which the agent says that it chose.
+fn is_decision(sentence: &str) -> bool {
     const WORDS: [&str; 8] =
         ["decided", "decision", "instead of", "will not", "chose", "决定", "选择", "不再"];
-    let lower = line.to_lowercase();
-    (8..400).contains(&line.len()) && WORDS.iter().any(|word| lower.contains(word))
+    let lower = sentence.to_lowercase();
+    let is_data = sentence.trim_start().starts_with(['{', '[', '"', '|']);
+    (8..400).contains(&sentence.len()) && !is_data && WORDS.iter().any(|word| lower.contains(word))
 }

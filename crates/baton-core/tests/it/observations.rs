@@ -225,7 +225,13 @@ fn diff(changed: usize, context: usize) -> String {
 }
 
 fn edit(diff: String) -> Edit {
-    Edit { file: "x.rs".to_owned(), ranges: vec![[1, 4], [40, 52]], diff, applied: true }
+    Edit {
+        file: "x.rs".to_owned(),
+        ranges: vec![[1, 4], [40, 52]],
+        sizes: Vec::new(),
+        diff,
+        applied: true,
+    }
 }
 
 #[test]
@@ -296,7 +302,15 @@ fn write_keeps_file_created_and_the_first_lines() {
 
 fn bash(stdout: &str, stderr: &str) -> Bash {
     let (stdout, stderr) = (stdout.to_owned(), stderr.to_owned());
-    Bash { exit: Some(101), stdout, stderr, timed_out: false, truncated: false, kept: None }
+    Bash {
+        exit: Some(101),
+        stdout,
+        stderr,
+        timed_out: false,
+        truncated: false,
+        lines: None,
+        changed: Vec::new(),
+    }
 }
 
 #[test]
@@ -337,7 +351,7 @@ fn a_short_output_stays_and_a_long_one_is_counted() {
     let stdout: String = (1..=31).map(|n| format!("行 {n}\n")).collect();
     let stub = stub("Bash", &bash(&stdout, ""));
     // Nothing in it means anything to us: the first and the last lines, with their numbers.
-    let mut expected = vec![format!("[31 lines, {} bytes]", stdout.len())];
+    let mut expected = vec!["[31 lines]".to_owned()];
     expected.extend((1..=3).chain(22..=31).map(|n| format!("{n}: 行 {n}")));
     assert_eq!(lines(&stub, "stdout"), expected);
     assert_eq!(omitted(&stub), "stdout: and 18 more lines");
@@ -545,7 +559,7 @@ fn names_that_speak_of_errors_are_no_errors() {
     let many: String = (0..100).map(|n| format!("error: number {n}\n")).collect();
     let stub = stub("Bash", &bash(&many, ""));
     let head = lines(&stub, "stdout").remove(0);
-    assert_eq!(head, "[100 lines, 1690 bytes; 70 more with errors are not shown]");
+    assert_eq!(head, "[100 lines; 70 more with errors are not shown]");
 }
 
 #[test]
@@ -576,8 +590,9 @@ fn todos_leave_only_their_recap() {
 #[test]
 fn any_other_tool_keeps_head_and_tail() {
     let recall = |content: String| Recall {
-        id: ObservationId(3),
-        tool: "Bash".to_owned(),
+        id: "o3".to_owned(),
+        of: "Bash: exit 0".to_owned(),
+        file: None,
         from: 1,
         to: 9,
         total: 9,

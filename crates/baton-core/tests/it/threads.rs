@@ -1,7 +1,7 @@
 //! How a conversation keeps within its window: what is not sent twice, what is folded and when, what
 //! leaves and what stands in its place.
 
-use baton_core::fold::{self, Folded, Kind, Known, Prices, Settings, Visible, Weight};
+use baton_core::fold::{self, Folded, Kind, Known, Of, Prices, Settings, Weight};
 use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{self, Answer, Part, Request, Stop, ToolCall, Usage};
 use baton_core::observation::{Envelope, Status};
@@ -9,7 +9,7 @@ use baton_core::profile::Profile;
 use baton_core::thread::Item;
 use baton_core::thread::compact::{self, Plan, Strategy};
 use baton_core::turn::{
-    Compacted, Conversation, Do, Ending, Layers, Limits, Observed, Protocol, Room, Step,
+    Compacted, Conversation, Do, Ending, Layers, Limits, Observed, Protocol, Room, Step, SummaryAsk,
 };
 use indexmap::IndexMap;
 use proptest::prelude::*;
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 fn layers() -> Layers {
     Layers {
+        facts: String::new(),
         model: "m".to_owned(),
         max_output: Tokens(1_000),
         cache_key: "k".to_owned(),
@@ -89,7 +90,7 @@ fn observed(id: u32, call: &str, tool: &str, data: Value) -> Step {
 }
 
 fn asked(text: &str) -> Step {
-    Step::Asked { text: text.to_owned() }
+    Step::Asked { text: text.to_owned(), at: Some("2026-11-16T18:00:00".to_owned()) }
 }
 
 /// Does what is to be done now, as a model and its tools might.
@@ -115,7 +116,7 @@ fn good(plan: &Plan) -> Option<String> {
 
 /// A record in the form that is asked for.
 fn record(goal: &str) -> String {
-    let form = compact::ARCHIVE_PROMPT;
+    let form = compact::archive_prompt(&compact::Settings::default(), None);
     let start = form.find("## 📌").unwrap();
     form[start..].replace("[what the user wanted]", goal)
 }
@@ -150,13 +151,14 @@ impl Player {
     }
 
     fn compacted(&mut self, plan: Plan) -> Step {
-        let (asking, words) = self.own.summary_request(&plan, &layers(), None, None);
+        let (asking, words) = self.own.summary_request(&plan, &layers(), &SummaryAsk::default());
         let answer = match plan.cut {
             // Nothing leaves: nobody is asked.
             0 => None,
             _ => {
                 message::check(&asking.messages).unwrap();
-                let part = self.own.summary_request(&plan, &layers(), None, Some(40)).0;
+                let less = SummaryAsk { percent: Some(40), ..SummaryAsk::default() };
+                let part = self.own.summary_request(&plan, &layers(), &less).0;
                 message::check(&part.messages).unwrap();
                 (self.summary)(&plan)
             }
@@ -205,7 +207,7 @@ fn lines(from: u32, count: u32) -> String {
 }
 
 fn read(file: &str, from: u32, count: u32) -> (&'static str, Value, Value) {
-    let data = json!({ "file": file, "from": from, "to": from + count - 1, "content": lines(from, count) });
+    let data = json!({ "file": file, "from": from, "to": from + count - 1, "total": 4_700, "content": lines(from, count) });
     ("Read", json!({ "path": file }), data)
 }
 
@@ -220,7 +222,7 @@ fn results(request: &Request) -> Vec<String> {
 }
 
 #[test]
-fn lines_that_stand_in_the_conversation_are_not_sent_again() {
+fn a_file_that_is_read_again_is_referred_to_by_its_lines() {
     let mut player = Player::new(Protocol::Native, compact::Settings::default());
     player.apply(asked("look at it"));
     player.step(&[read("a.rs", 1, 20)]);
@@ -228,48 +230,311 @@ fn lines_that_stand_in_the_conversation_are_not_sent_again() {
     player.step(&[read("a.rs", 1, 30)]);
     player.go_on();
     let sent = results(&request(&player.own));
-    assert!(sent[0].contains("compute_1(") && sent[0].contains("compute_20("));
-    assert!(sent[1].contains("[11-20 as in o1]") && sent[1].contains("compute_21("), "{}", sent[1]);
-    assert!(!sent[1].contains("compute_12("));
-    // Of two results: said as above.
-    assert!(sent[2].contains("[1-30 as above]"), "{}", sent[2]);
+    assert!(
+        sent[0].starts_with("[o1] Read a.rs: lines 1-20 of 4700\n1\tlet value_1"),
+        "{}",
+        sent[0]
+    );
+    let second: Vec<&str> = sent[1].lines().collect();
+    assert_eq!(second[1], "[lines 11-20: same as o1 lines 11-20]");
+    assert!(second[2].starts_with("21\t"), "{}", sent[1]);
+    // Each part is where it is shown word for word.
+    let third: Vec<&str> = sent[2].lines().skip(1).collect();
+    assert_eq!(
+        third,
+        ["[lines 1-20: same as o1 lines 1-20]", "[lines 21-30: same as o2 lines 21-30]"]
+    );
+}
+
+/// A reading of these lines.
+fn read_text(file: &str, lines: &[&str]) -> (&'static str, Value, Value) {
+    let numbered = lines.iter().enumerate().map(|(at, line)| format!("{}\t{line}", at + 1));
+    let data = json!({
+        "file": file, "from": 1, "to": lines.len(), "total": lines.len(),
+        "content": numbered.collect::<Vec<_>>().join("\n"),
+    });
+    ("Read", json!({ "path": file }), data)
+}
+
+const EIGHT: [&str; 8] = [
+    "the first line of the file, long enough",
+    "the second line of the file, long enough",
+    "the third line of the file, long enough",
+    "the fourth line of the file, long enough",
+    "the fifth line of the file, long enough",
+    "the sixth line of the file, long enough",
+    "the seventh line of the file, long enough",
+    "the eighth line of the file, long enough",
+];
+
+#[test]
+fn lines_that_changed_their_places_are_sent_again() {
+    let mut player = Player::new(Protocol::Native, compact::Settings::default());
+    player.apply(asked("look at it"));
+    player.step(&[read_text("order.py", &EIGHT)]);
+    let mut swapped = EIGHT;
+    swapped.swap(2, 5);
+    player.step(&[read_text("order.py", &swapped)]);
+    let fewer = [&EIGHT[..1], &EIGHT[4..]].concat();
+    player.step(&[read_text("order.py", &fewer)]);
+    player.go_on();
+    let sent = results(&request(&player.own));
+    assert!(!sent[1].contains("same as"), "no four of them are unbroken: {}", sent[1]);
+    assert!(sent[2].ends_with("[lines 2-5: same as o1 lines 5-8]"), "{}", sent[2]);
 }
 
 #[test]
-fn a_line_with_another_indentation_is_another_line() {
-    let mut visible = Visible::default();
-    let code = "    if x_is_ready:\n        return the_long_value_of_it\n        and_another_line_of_code()";
-    visible.add(code, None);
-    let data = |text: String| Envelope::new(Status::Success, &json!({ "content": text }));
-    assert!(visible.trimmed(&data(code.to_owned())).is_some());
-    assert_eq!(visible.trimmed(&data(code.replace("    ", "\t"))), None);
-    assert!(visible.trimmed(&data(code.replace('\n', "\r\n"))).is_some(), "line ends do not count");
+fn searches_commands_differences_and_recalls_are_never_referred() {
+    let mut player = Player::new(Protocol::Native, compact::Settings::default());
+    player.apply(asked("look at it"));
+    let (_, _, data) = read_text("a.py", &EIGHT);
+    player.step(&[read_text("a.py", &EIGHT)]);
+    let text = data["content"].as_str().unwrap();
+    let plain = EIGHT.join("\n");
+    let diff = format!("@@ -1,8 +1,8 @@\n {}", EIGHT.join("\n "));
+    player.step(&[
+        ("Bash", json!({ "command": "grep -n line a.py" }), json!({ "exit": 0, "stdout": text, "truncated": false })),
+        ("Bash", json!({ "command": "git diff" }), json!({ "exit": 0, "stdout": diff, "truncated": false })),
+        ("Bash", json!({ "command": "cat a.py" }), json!({ "exit": 0, "stdout": plain, "truncated": false })),
+        ("Recall", json!({ "id": "o1" }), json!({ "id": "o1", "of": "Read a.py", "from": 1, "to": 8, "total": 8, "content": text })),
+    ]);
+    player.go_on();
+    for own in &results(&request(&player.own))[1..] {
+        assert!(!own.contains("same as"), "{own}");
+        assert!(own.contains("the fifth line of the file"), "{own}");
+    }
 }
 
-proptest! {
-    /// What is left out stands elsewhere, line by line; the rest is there in its order.
-    #[test]
-    fn nothing_is_left_out_that_is_not_there(
-        before in prop::collection::vec("[a-c一二]{0,3}|x{30}|y{50}", 0..12),
-        after in prop::collection::vec("[a-c一二]{0,3}|x{30}|y{50}|z{40}", 0..12),
-    ) {
-        let mut visible = Visible::default();
-        visible.add(&before.join("\n"), Some(ObservationId(1)));
-        let text = after.join("\n");
-        let envelope = Envelope::new(Status::Success, &json!({ "content": text }));
-        let Some(short) = visible.trimmed(&envelope) else { return Ok(()) };
-        let short = short.data["content"].as_str().unwrap();
-        prop_assert!(short.len() < text.len());
-        let is_mark = |line: &&str| line.starts_with('[');
-        let mut rest = after.iter().map(String::as_str);
-        for line in short.lines().filter(|line| !is_mark(line)) {
-            prop_assert!(rest.any(|own| own == line), "{line:?} is new or out of order");
-        }
-        for line in after.iter().filter(|line| line.trim().len() >= 3) {
-            let is_left = short.lines().any(|own| own == line);
-            prop_assert!(is_left || before.contains(line), "{line:?} is gone");
+#[test]
+fn what_the_agent_wrote_itself_is_shown_when_it_is_read() {
+    let mut player = Player::new(Protocol::Native, compact::Settings::default());
+    player.apply(asked("write it"));
+    let written = json!({ "path": "new.py", "content": EIGHT.join("\n") });
+    let data = json!({ "file": "new.py", "created": true, "lines": 8, "bytes": 300, "head": EIGHT.join("\n") });
+    player.step(&[("Write", written, data)]);
+    player.step(&[read_text("new.py", &EIGHT)]);
+    player.go_on();
+    let sent = results(&request(&player.own));
+    assert_eq!(sent[0], "[o1] Write new.py: created, 8 lines, 300 bytes");
+    assert!(sent[1].contains("5\tthe fifth line"), "{}", sent[1]);
+}
+
+/// Results that no request has carried yet are sent whole, or cut by lines and said to be.
+#[test]
+fn nine_readings_in_one_answer_all_arrive_whole() {
+    let mut player = Player::new(Protocol::Native, settings(Strategy::Archive, 40_000, 10));
+    player.apply(asked("look at everything"));
+    for n in 0..12 {
+        player.step(&[read(&format!("old_{n}.rs"), n * 200 + 1, 180)]);
+    }
+    let many: Vec<_> = (0..9).map(|n| read(&format!("new_{n}.rs"), 3_000 + n * 50, 40)).collect();
+    player.step(&many);
+    assert_eq!(player.go_on(), Do::CallModel);
+    let sent = results(&request(&player.own));
+    assert!(sent.iter().any(|text| text.starts_with("[folded ")), "something was folded");
+    for own in &sent[sent.len() - 9..] {
+        assert!(own.starts_with("[o") && own.lines().count() == 41, "{own}");
+    }
+}
+
+#[test]
+fn a_new_result_that_cannot_fit_is_cut_by_lines_and_says_which() {
+    let mut player = Player::new(Protocol::Native, settings(Strategy::Handover, 8_000, 5));
+    player.apply(asked("read the long file"));
+    player.step(&[read("long.rs", 1, 2_000)]);
+    assert_eq!(player.go_on(), Do::CallModel);
+    let sent = results(&request(&player.own));
+    let lines: Vec<&str> = sent[0].lines().collect();
+    assert!(
+        lines[0].starts_with("[o1] Read long.rs: lines 1-2000 of 4700; cut, because"),
+        "{}",
+        lines[0]
+    );
+    assert!(lines[1].starts_with("1\t") && lines.len() > 100, "{}", lines.len());
+    let last = *lines.last().unwrap();
+    let first_gone = lines.len() - 1;
+    let count = 2_000 - first_gone + 1;
+    assert_eq!(
+        last,
+        format!(
+            "[lines {first_gone}-2000 are left out here; Recall o1 from={first_gone} lines={count}]"
+        )
+    );
+    // Most of the window is used for it.
+    assert!(player.own.size() > 8_000 / 2, "{}", player.own.size());
+}
+
+#[test]
+fn a_second_long_file_is_seen_whole_and_the_first_one_folded() {
+    let mut player = Player::new(Protocol::Native, settings(Strategy::Handover, 24_000, 5));
+    player.keep = 0;
+    player.apply(asked("compare two files"));
+    player.step(&[read("one.rs", 1, 1_000)]);
+    player.step(&[read("two.rs", 2_001, 1_000)]);
+    assert_eq!(player.go_on(), Do::CallModel);
+    let sent = results(&request(&player.own));
+    assert!(sent[0].starts_with("[folded o1: Read one.rs"), "{}", sent[0]);
+    assert_eq!(sent[1].lines().count(), 1_001);
+}
+
+#[test]
+fn a_compaction_keeps_as_much_as_fits_into_six_tenths() {
+    let mut player = Player::new(Protocol::Native, settings(Strategy::Handover, 20_000, 3));
+    player.keep = 3;
+    player.apply(asked("many steps"));
+    let mut after = Vec::new();
+    for n in 0..250 {
+        let count = player.plans.len();
+        player.step(&[read(&format!("f_{n}.rs"), n * 60 + 1, 50)]);
+        player.go_on();
+        if player.plans.len() > count {
+            after.push(player.own.thread().size());
         }
     }
+    assert!(after.len() >= 2, "{after:?}");
+    for size in after {
+        assert!((6_000..=12_000).contains(&size), "{size}");
+    }
+}
+
+#[test]
+fn when_the_source_of_a_reference_is_folded_the_lines_are_sent_again() {
+    let mut player = Player::new(Protocol::Native, compact::Settings::default());
+    player.apply(asked("look"));
+    player.step(&[read("a.rs", 1, 40)]);
+    player.step(&[read("a.rs", 1, 50)]);
+    player.go_on();
+    let second = results(&request(&player.own))[1].clone();
+    assert!(second.contains("[lines 1-40: same as o1 lines 1-40]"), "{second}");
+    player.apply(Step::Folded { results: vec![ObservationId(1)] });
+    let sent = request(&player.own);
+    let second = results(&sent)[1].clone();
+    assert!(second.contains("\n7\tlet value_7") && !second.contains("same as"), "{second}");
+    let last = sent.messages.last().unwrap().parts.last().unwrap();
+    let Part::Text { text } = last else { panic!("{last:?}") };
+    assert!(text.contains("shortened to stubs from here on: o1."), "a fold is announced: {text}");
+}
+
+/// Every message of the person survives, whatever becomes of the summaries.
+#[test]
+fn all_that_the_user_said_stays_word_for_word_across_compactions() {
+    for strategy in [Strategy::Archive, Strategy::Handover] {
+        let mut player = Player::new(Protocol::Native, settings(strategy, 9_000, 1));
+        (player.summary, player.keep) = (nonsense, 1);
+        player.apply(asked("Which of the two is right? 请用中文回答。"));
+        for n in 0..12 {
+            player.step(&[read(&format!("f_{n}.rs"), n * 60 + 1, 50)]);
+            player.last_words("I looked.");
+            player.apply(asked(&format!("go on with part {n}, and answer the question")));
+        }
+        for n in 0..90 {
+            player.step(&[read(&format!("g_{n}.rs"), n * 60 + 1, 50)]);
+        }
+        player.go_on();
+        assert!(player.plans.len() >= 2, "{}", player.plans.len());
+        let sent = serde_json::to_string(&request(&player.own)).unwrap();
+        assert!(sent.contains("Which of the two is right? 请用中文回答。"), "{strategy:?}");
+        for n in 0..12 {
+            assert!(sent.contains(&format!("go on with part {n}, and")), "{strategy:?} {n}");
+        }
+    }
+}
+
+#[test]
+fn an_earlier_summary_survives_a_later_failure() {
+    let mut player = Player::new(Protocol::Native, settings(Strategy::Handover, 9_000, 2));
+    player.keep = 2;
+    player.apply(asked("a long task"));
+    let mut n = 0;
+    while player.plans.len() < 3 {
+        player.summary = if player.plans.is_empty() { good } else { nonsense };
+        player.step(&[read(&format!("f_{n}.rs"), n * 60 + 1, 50)]);
+        player.go_on();
+        n += 1;
+    }
+    let sent = serde_json::to_string(&request(&player.own).messages).unwrap();
+    assert_eq!(sent.matches("half done").count(), 1, "{sent}");
+    assert!(sent.contains("The summary above is an earlier one"), "{sent}");
+    assert!(!sent.contains("decided: {"), "a summary is no decision");
+}
+
+#[test]
+fn a_summary_is_asked_for_without_calls_and_in_words_that_fit() {
+    let mut player = Player::new(Protocol::Native, settings(Strategy::Handover, 8_000, 2));
+    player.apply(asked("a long task"));
+    for n in 0..5 {
+        player.step(&[read(&format!("f_{n}.rs"), n * 90 + 1, 80)]);
+    }
+    let plan = player.own.plan_compaction(false).unwrap();
+    let ask = SummaryAsk::default();
+    let (request, words) = player.own.summary_request(&plan, &layers(), &ask);
+    assert!(request.no_calls && !request.tools.is_empty());
+    assert_eq!(request.max_output, Tokens(1_000));
+    assert!(words.contains("At most 500 words."), "{words}");
+}
+
+#[test]
+fn the_archivist_sees_times_tools_and_the_task_that_goes_on() {
+    let mut player = Player::new(Protocol::Native, settings(Strategy::Archive, 60_000, 1));
+    player.apply(asked("first task"));
+    player.step(&[read("a.rs", 1, 30)]);
+    player.last_words("Done.");
+    player.apply(asked("second task"));
+    player.step(&[read("b.rs", 100, 30)]);
+    let plan = player.own.plan_compaction(true).unwrap();
+    let ask = SummaryAsk { now: Some("2026-11-16T19:00:00"), ..SummaryAsk::default() };
+    let layers = Layers { facts: "system: linux".to_owned(), ..layers() };
+    let (request, _) = player.own.summary_request(&plan, &layers, &ask);
+    let Part::Text { text } = &request.messages[0].parts[0] else { panic!() };
+    for expected in [
+        "Start Time: 2026-11-16T18:00:00",
+        "Cutoff Time: 2026-11-16T18:00:00",
+        "system: linux",
+        "<task_in_progress>\nsecond task\n</task_in_progress>",
+        "<user>\nfirst task\n</user>",
+        "[calls Read]\npath: a.rs",
+        "<result>\nRead a.rs: lines 1-30 of 4700\n1\t",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    assert!(!text.contains("b.rs"), "{text}");
+}
+
+#[test]
+fn the_ledger_says_what_happened_and_nothing_else() {
+    let mut player = Player::new(Protocol::Native, settings(Strategy::Handover, 100_000, 1));
+    player.keep = 1;
+    player.apply(asked("mend it"));
+    let edit = |ranges: Value, sizes: Value| json!({ "file": "src/a.py", "ranges": ranges, "sizes": sizes, "diff": "@@ -1 +1 @@\n-a\n+b", "applied": true });
+    player.step(&[read_text("src/a.py", &["raise OverflowError(x)", "raise ValueError(y)"])]);
+    player.step(&[(
+        "Edit",
+        json!({ "path": "src/a.py", "old_string": "x", "new_string": "def metric(n):" }),
+        edit(json!([[40, 41]]), json!([[2, 2]])),
+    )]);
+    // Ten more lines above it.
+    player.step(&[(
+        "Edit",
+        json!({ "path": "src/a.py", "old_string": "x", "new_string": "y" }),
+        edit(json!([[5, 14]]), json!([[0, 10]])),
+    )]);
+    player.step(&[("Bash", json!({ "command": "python -m pytest | tail -3" }), json!({ "exit": 0, "stdout": "F.\n1 failed, 1 passed in 0.1s", "truncated": false, "changed": ["tests/test_a.py"] }))]);
+    player.step(&[(
+        "Bash",
+        json!({ "command": "python a.py" }),
+        json!({ "exit": 1, "stdout": "", "stderr": "AttributeError: no", "truncated": false }),
+    )]);
+    player.step(&[read("b.rs", 1, 5)]);
+    let plan = player.own.plan_compaction(true).unwrap();
+    let compacted = player.compacted(plan);
+    player.apply(compacted);
+    let sent = request(&player.own);
+    let parts = sent.messages.iter().flat_map(|message| &message.parts);
+    let ledger = parts.filter_map(|part| match part {
+        Part::Text { text } if text.contains("Facts, noted by code") => Some(text.clone()),
+        _ => None,
+    });
+    insta::assert_snapshot!("a_true_ledger", ledger.collect::<Vec<_>>().join("\n"));
 }
 
 /// Sizes of items: results, and words where it is negative.
@@ -327,7 +592,7 @@ fn a_fold_is_done_when_it_pays_at_these_prices() {
 fn a_fold_leaves_stubs_with_what_nothing_else_tells() {
     let mut player = Player::new(Protocol::Native, compact::Settings::default());
     player.apply(asked("mend compute_7"));
-    for n in 0..47 {
+    for n in 0..45 {
         let file = format!("file_{n}.rs");
         player.step(&[read(&file, n * 100 + 1, 60)]);
     }
@@ -338,7 +603,11 @@ fn a_fold_leaves_stubs_with_what_nothing_else_tells() {
     let (before, sent) = (results(&before), results(&after));
     let is_folded = |text: &&String| text.starts_with("[folded o");
     assert_eq!(sent.iter().filter(is_folded).count(), ids.len());
-    assert!(sent[0].starts_with("[folded o1: Read file_0.rs, success]\n"), "{}", sent[0]);
+    assert!(
+        sent[0].starts_with("[folded o1: Read file_0.rs: lines 1-60 of 4700]\n"),
+        "{}",
+        sent[0]
+    );
     // The agent spoke of nothing in it: its names stay, its lines go.
     assert!(sent[0].contains("compute_17") && !sent[0].contains("17\tlet value_17"));
     assert_eq!(&sent[41..], &before[41..], "the newest stay whole");
@@ -349,19 +618,21 @@ fn a_fold_leaves_stubs_with_what_nothing_else_tells() {
 #[test]
 fn a_stub_of_a_file_holds_the_lines_around_what_the_agent_spoke_of() {
     let text = lines(1, 100);
-    let stub = |tool: &str| {
+    let stub = |of: Of<'_>| {
         let mut known = Known::default();
         known.said("Next I change compute_50.", 7);
-        let (id, target, status) = (ObservationId(3), "a.rs", "success");
-        let own = Folded { id, tool, target, status, text: &text };
-        fold::stub(own, &mut known, &Visible::default())
+        let own = Folded { id: ObservationId(3), title: "Read a.rs: ok", text: &text, of };
+        fold::stub(own, &mut known)
     };
-    let read = stub("Read");
-    for (line, is_kept) in [(42, false), (43, true), (50, true), (57, true), (58, false)] {
+    let read = stub(Of::File("a.rs"));
+    assert!(read.contains("\n..\n44\t"), "what is left out before it is marked: {read}");
+    for (line, is_kept) in [(43, false), (44, true), (50, true), (56, true), (57, false)] {
         assert_eq!(read.contains(&format!("{line}\tlet value_{line} ")), is_kept, "{line}: {read}");
     }
-    assert!(read.contains("compute_99") && !read.contains("99\tlet"), "of the rest the names");
-    assert!(!stub("Grep").contains("50\tlet"), "only a file is edited by its lines");
+    assert!(read.contains("compute_78") && !read.contains("78\tlet"), "of the rest the names");
+    assert!(!stub(Of::Other).contains("50\tlet"), "only a file is edited by its lines");
+    let past = stub(Of::Past("a.rs"));
+    assert!(past.lines().next().unwrap().contains("the file was changed since"), "{past}");
 }
 
 /// Where a plan may cut: between turns or between steps.
@@ -391,7 +662,7 @@ fn assert_kept(own: &Conversation, plan: &Plan, keep: usize) {
         Strategy::Archive => own.thread().turns().iter().filter(|turn| **turn >= plan.cut).count(),
         Strategy::Handover => kept.iter().filter(|item| matches!(item, Item::Assistant(_))).count(),
     };
-    assert_eq!(count, keep, "{plan:?}");
+    assert!(count >= keep, "{plan:?}");
 }
 
 fn no_summary(_: &Plan) -> Option<String> {
@@ -458,7 +729,7 @@ proptest! {
             let sent = request(&player.own);
             prop_assert!(message::check(&sent.messages).is_ok(), "{:?}", message::check(&sent.messages));
             prop_assert!(player.own.size() < compact_at);
-            let now = player.own.thread().archives().to_vec();
+            let now = player.own.thread().records().to_vec();
             let is_same = (0..=archives.len()).any(|gone| now.starts_with(&archives[gone..]));
             prop_assert!(is_same, "a record was changed");
             prop_assert!(now.len() <= archives.len() + 2);
@@ -584,7 +855,9 @@ fn a_summary_that_cannot_be_used_is_named_and_done_without() {
         strategy,
         cut: 1,
         fold: false,
+        stubs: Vec::new(),
         shorten: false,
+        room: None,
         drop_records: 0,
         said: Vec::new(),
     };
@@ -685,7 +958,7 @@ fn a_turn_that_alone_fills_the_window_is_handed_over_inside() {
     assert!(said.iter().any(|said| said.contains("handed over")), "{said:?}");
     let sent = serde_json::to_string(&request(&player.own).messages).unwrap();
     assert_eq!(sent.matches("one task that never ends").count(), 1, "the task is there, once");
-    assert!(sent.contains("Recall brings back o1 to o"));
+    assert!(sent.contains("results that Recall brings back: "), "{sent}");
 }
 
 #[test]
@@ -732,7 +1005,7 @@ fn written_protocols_are_compacted_alike() {
                 Do::Fold(results) => Step::Folded { results },
                 Do::Compact(plan) => {
                     count += 1;
-                    let (_, words) = own.summary_request(&plan, &layers(), None, None);
+                    let (_, words) = own.summary_request(&plan, &layers(), &SummaryAsk::default());
                     let summary = Some(STATE.to_owned());
                     Step::Compacted(Box::new(Compacted {
                         plan,

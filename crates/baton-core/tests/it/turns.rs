@@ -29,6 +29,7 @@ fn conversation(protocol: Protocol) -> Conversation {
 
 fn layers() -> Layers {
     Layers {
+        facts: String::new(),
         model: "m".to_owned(),
         max_output: Tokens(100),
         cache_key: "k".to_owned(),
@@ -54,7 +55,7 @@ fn part(id: &str, name: &str) -> Part {
 }
 
 fn asked(text: &str) -> Step {
-    Step::Asked { text: text.to_owned() }
+    Step::Asked { text: text.to_owned(), at: None }
 }
 
 fn observed(id: u32, call: &str, tool: &str, data: Value) -> Step {

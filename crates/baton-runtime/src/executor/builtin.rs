@@ -109,6 +109,8 @@ impl Builtin {
                 tokens: call.tokens,
             },
             cost_limit: call.cost,
+            // They are in the prompt.
+            facts: Vec::new(),
         };
         let folder = transcript_folder(call);
         let unusable = |error: agent::Error| Unusable(error.to_string());

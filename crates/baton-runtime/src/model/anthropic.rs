@@ -28,6 +28,9 @@ pub(super) fn encode(request: &Request, schema: Option<&Fitted>, stream: bool) -
         let tools = request.tools.iter();
         let tools = tools.map(|tool| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema }));
         body.insert("tools".into(), tools.collect());
+        if request.no_calls {
+            body.insert("tool_choice".into(), json!({ "type": "none" }));
+        }
     }
     let system = request.system.iter().filter(|text| !text.is_empty());
     let system: Vec<Value> =

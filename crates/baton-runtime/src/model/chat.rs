@@ -45,6 +45,9 @@ pub(super) fn encode(
             json!({ "type": "function", "function": function })
         });
         body.insert("tools".into(), tools.collect());
+        if request.no_calls {
+            body.insert("tool_choice".into(), "none".into());
+        }
     }
     // One message: the templates of some models allow no second.
     let system: Vec<&str> =

@@ -33,6 +33,9 @@ pub(super) fn encode(request: &Request, schema: Option<&Fitted>, stream: bool) -
             json!({ "type": "function", "name": tool.name, "description": tool.description, "parameters": tool.schema, "strict": false })
         });
         body.insert("tools".into(), tools.collect());
+        if request.no_calls {
+            body.insert("tool_choice".into(), "none".into());
+        }
     }
     let system: Vec<&str> =
         request.system.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();

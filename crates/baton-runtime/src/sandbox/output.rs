@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use super::Program;
 
+/// Outputs that are no longer need no copy on disk.
+pub const SHORT: usize = 8 << 10;
 /// Bytes of a copy on disk.
 pub const COPY: u64 = 256 << 20;
 
@@ -161,7 +163,7 @@ impl Streams {
     /// A program whose output cannot be kept is not started.
     pub(super) fn copy_for(program: &Program) -> Result<Shared, String> {
         let copy = program.copy.as_deref();
-        let copy = copy.map(|path| Copy::at(path, program.most)).transpose()?;
+        let copy = copy.map(|path| Copy::at(path, program.most.min(SHORT))).transpose()?;
         Ok(copy.map(|copy| Arc::new(Mutex::new(copy))))
     }
 

@@ -8,17 +8,25 @@ use std::time::Duration;
 
 use baton_core::id::ObservationId;
 use baton_core::observation::shapes::Bash;
-use baton_core::observation::{Envelope, Status};
+use baton_core::observation::{Envelope, Status, cut};
 use baton_core::text;
 use baton_core::turn::Offered;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::changes::Listing;
 use super::{Archive, Done, Workshop, refused};
+use crate::load;
 use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare};
 
-/// Bytes of each stream that the model sees.
-const OUTPUT: usize = 8 << 10;
+/// Bytes of the output that the model sees, without terminal escapes.
+const OUTPUT: usize = sandbox::SHORT;
+/// Bytes of each stream that are kept in memory: most of a colourful output is escapes.
+const KEPT: usize = 64 << 10;
+/// Characters of a line.
+const LINE: usize = 2_000;
+/// Changed files that a result names.
+const CHANGED: usize = 50;
 /// Seconds that a command may take: by default, and at most.
 pub const COMMAND_SECONDS: (u64, u64) = (SECONDS, MOST_SECONDS);
 const SECONDS: u64 = 120;
@@ -78,7 +86,7 @@ impl Shell {
             input: Vec::new(),
             limit: Duration::from_secs(SECONDS),
             mark: self.mark.clone(),
-            most: OUTPUT,
+            most: KEPT,
             copy: None,
             confine,
         }
@@ -144,52 +152,80 @@ pub(super) fn run(
     };
     shell.hold().map_err(|why| refused("CANNOT_RUN", why))?;
     let spare = if args.outside { None } else { shell.ready().spare.take() };
+    let before = Listing::of(shop);
     let ran =
         sandbox::run_in(spare, &program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
-    let truncated = ran.stdout.is_cut() || ran.stderr.is_cut();
-    if !truncated {
-        // All of it stands in the result.
-        let _ = std::fs::remove_file(&copy);
+    let mut data = said(&ran, id, &copy);
+    data.changed = before.map_or_else(Vec::new, |before| before.changes(shop));
+    data.changed.truncate(CHANGED);
+    let mut envelope = Envelope::new(
+        match data.exit {
+            Some(_) if data.truncated => Status::Partial,
+            Some(_) => Status::Success,
+            None => Status::Error,
+        },
+        &data,
+    );
+    if data.exit.is_none() {
+        let (code, message) = how_it_ended(&ran.how, seconds);
+        envelope.error = Envelope::failed(code, message).error;
     }
+    envelope.text = ran.note.unwrap_or_default();
+    Ok(envelope)
+}
+
+fn how_it_ended(how: &How, seconds: u64) -> (&'static str, String) {
+    match how {
+        How::TimedOut => (
+            "TIMED_OUT",
+            format!("it took longer than {seconds} s and was ended with all it had started"),
+        ),
+        How::Interrupted => (
+            "STOPPED",
+            "Baton was stopped while it ran, so it may have run in part; run it again if it is needed"
+                .to_owned(),
+        ),
+        How::Signal(signal) => ("SIGNAL", format!("it was ended by signal {signal}")),
+        How::Exit(_) => ("EXIT", String::new()),
+    }
+}
+
+/// What the command said: both streams, or what fits of them in the order in which they came.
+fn said(ran: &sandbox::Ran, id: ObservationId, copy: &Path) -> Bash {
+    let shown = |kept: &Kept| text::stripped(&kept.text()).trim_end().to_owned();
+    let (stdout, stderr) = (shown(&ran.stdout), shown(&ran.stderr));
     let exit = match ran.how {
         How::Exit(code) => Some(code),
         How::Signal(_) | How::TimedOut | How::Interrupted => None,
     };
     let timed_out = ran.how == How::TimedOut;
-    let kept = truncated.then(|| format!("Recall {id} has the whole output"));
-    let shown = |kept: &Kept| text::stripped(&kept.text()).trim_end().to_owned();
-    let data = Bash {
+    let mut data = Bash {
         exit,
-        stdout: shown(&ran.stdout),
-        stderr: shown(&ran.stderr),
+        stdout,
+        stderr,
         timed_out,
-        truncated,
-        kept,
+        truncated: false,
+        lines: None,
+        changed: Vec::new(),
     };
-    let mut envelope = Envelope::new(
-        match (exit, truncated) {
-            (Some(0), false) => Status::Success,
-            (Some(_), _) => Status::Partial,
-            (None, _) => Status::Error,
-        },
-        &data,
-    );
-    if exit.is_none() {
-        let (code, message) = match ran.how {
-            How::TimedOut => (
-                "TIMED_OUT",
-                format!("it took longer than {seconds} s and was ended with all it had started"),
-            ),
-            How::Interrupted => (
-                "STOPPED",
-                "Baton was stopped while it ran, so it may have run in part; run it again if it is needed"
-                    .to_owned(),
-            ),
-            How::Signal(signal) => ("SIGNAL", format!("it was ended by signal {signal}")),
-            How::Exit(_) => ("EXIT", String::new()),
-        };
-        envelope.error = Envelope::failed(code, message).error;
+    let is_cut = ran.stdout.is_cut() || ran.stderr.is_cut();
+    if !is_cut && data.stdout.len() + data.stderr.len() <= OUTPUT {
+        // All of it stands in the result.
+        let _ = std::fs::remove_file(copy);
+        return data;
     }
-    envelope.text = ran.note.unwrap_or_default();
-    Ok(envelope)
+    // The file has the streams together; a Recall counts the same lines.
+    if let Ok(bytes) = load::bytes(copy, sandbox::COPY) {
+        let whole = text::stripped(&String::from_utf8_lossy(&bytes)).trim_end().to_owned();
+        let lines: Vec<String> =
+            whole.split('\n').map(|line| text::cut(line, LINE).into_owned()).collect();
+        data.lines = Some(lines.len() as u64);
+        let whole = lines.join("\n");
+        let short = cut::by_lines(id, &whole, OUTPUT, OUTPUT / 2);
+        data.truncated = short.is_some();
+        (data.stdout, data.stderr) = (short.unwrap_or(whole), String::new());
+    } else {
+        data.truncated = true;
+    }
+    data
 }

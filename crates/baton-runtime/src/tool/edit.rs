@@ -127,11 +127,12 @@ fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Done {
     }
     let mtime = shop.root.write(&file, after.as_bytes())?;
     shop.freshness().own_edit(&file, mtime);
-    let (mut ranges, diff) = difference(&before, &after);
-    let (shown, is_cut) = super::head(&diff, DIFF);
+    let (mut ranges, mut sizes, diff) = difference(&before, &after);
+    let (shown, _) = super::head(&diff, DIFF);
     ranges.truncate(RANGES);
-    let status = if is_cut { Status::Partial } else { Status::Success };
-    Ok(Envelope::new(status, &Edit { file, ranges, diff: shown.to_owned(), applied: true }))
+    sizes.truncate(RANGES);
+    let data = Edit { file, ranges, sizes, diff: shown.to_owned(), applied: true };
+    Ok(Envelope::new(Status::Success, &data))
 }
 
 /// A file as it is now.
@@ -205,10 +206,10 @@ fn near(before: &str, old: &str) -> String {
     }
 }
 
-/// The changed lines, as the file is now, and the difference for reading.
-fn difference(before: &str, after: &str) -> (Vec<[u64; 2]>, String) {
+/// The changed lines, as the file is now, how many went and came, and the difference for reading.
+fn difference(before: &str, after: &str) -> (Vec<[u64; 2]>, Vec<[u64; 2]>, String) {
     let diff = TextDiff::configure().timeout(LOOK).diff_lines(before, after);
-    let mut ranges: Vec<[u64; 2]> = Vec::new();
+    let (mut ranges, mut sizes): (Vec<[u64; 2]>, Vec<[u64; 2]>) = (Vec::new(), Vec::new());
     for group in diff.grouped_ops(0) {
         let lines = group.iter().flat_map(|op| diff.iter_changes(op));
         let mut numbers = lines
@@ -216,13 +217,18 @@ fn difference(before: &str, after: &str) -> (Vec<[u64; 2]>, String) {
             .filter_map(|change| change.new_index())
             .map(|index| index as u64 + 1);
         let start = group.first().map_or(0, |op| op.new_range().start as u64);
+        let sum = |range: fn(&similar::DiffOp) -> std::ops::Range<usize>| {
+            let is_change = |op: &&similar::DiffOp| op.tag() != similar::DiffTag::Equal;
+            group.iter().filter(is_change).map(|op| range(op).len() as u64).sum::<u64>()
+        };
+        sizes.push([sum(similar::DiffOp::old_range), sum(similar::DiffOp::new_range)]);
         match numbers.next() {
             Some(first) => ranges.push([first, numbers.last().unwrap_or(first)]),
             // Lines went: the place where they were.
             None => ranges.push([start.max(1), start.max(1)]),
         }
     }
-    (ranges, diff.unified_diff().context_radius(2).to_string())
+    (ranges, sizes, diff.unified_diff().context_radius(2).to_string())
 }
 
 #[derive(Debug, Deserialize)]

@@ -96,7 +96,7 @@ fn one_glob(pattern: &str) -> Result<GlobSet, Refusal> {
 }
 
 /// The files of a folder, from the root, in no order that means anything.
-fn walk(shop: &Workshop, folder: &str, hidden: bool) -> Vec<String> {
+pub(super) fn walk(shop: &Workshop, folder: &str, hidden: bool) -> Vec<String> {
     let root = shop.root.path();
     let board = shop.board.clone();
     let mut builder = ignore::WalkBuilder::new(root.join(folder));

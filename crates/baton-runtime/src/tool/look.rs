@@ -92,10 +92,12 @@ pub(super) fn read(shop: &Workshop, args: &ReadArgs) -> Done {
     }
     let note = shop.freshness().read(&file, mtime);
     let to = from + lines.count.saturating_sub(1);
-    let truncated = to < lines.total || lines.is_cut || lines.is_lossy;
+    // A range that was asked for is all that was wanted.
+    let is_less = to < lines.total && lines.count < args.lines.unwrap_or(u64::MAX);
+    let truncated = is_less || lines.is_cut || lines.is_lossy;
     let mut said = Vec::new();
-    if to < lines.total {
-        said.push(format!("lines {from} to {to} of {}; go on with from = {}", lines.total, to + 1));
+    if is_less {
+        said.push(format!("continue with from={}", to + 1));
     }
     if lines.is_cut {
         said.push(format!("lines longer than {LINE} characters are cut"));

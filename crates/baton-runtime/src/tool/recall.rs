@@ -1,24 +1,28 @@
-//! Recall: an earlier result, whole, by the id that its stub carries.
+//! Recall: an earlier result, whole, by the id that its stub carries, or what the user said.
 
 use std::path::PathBuf;
 
 use baton_core::id::ObservationId;
 use baton_core::observation::shapes::Recall;
-use baton_core::observation::{self, Envelope, Status};
+use baton_core::observation::{Envelope, Status, cut, plain};
+use baton_core::text;
 use baton_core::turn::Offered;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Done, head, refused};
+use super::{Done, Refusal, refused};
 use crate::load;
 
-const LINES: u64 = 400;
-const BYTES: usize = 48 << 10;
+/// Bytes of a page.
+const BYTES: usize = 16 << 10;
 
 /// Where earlier results are kept.
 pub trait Archive: Sync {
     /// The tool and its result.
     fn observation(&self, id: ObservationId) -> Option<(String, Envelope)>;
+
+    /// What the user said, by its number.
+    fn message(&self, number: u32) -> Option<String>;
 
     /// The file for what does not fit into a result.
     fn output_file(&self, id: ObservationId) -> PathBuf;
@@ -26,11 +30,14 @@ pub trait Archive: Sync {
 
 pub(super) fn offer() -> Offered {
     let properties = json!({
-        "id": { "type": "string" },
-        "from": { "type": "integer" },
-        "lines": { "type": "integer" },
+        "id": { "type": "string", "description": "o17, or u3 for a message of the user" },
+        "from": {
+            "type": "integer",
+            "description": "first line, in the numbers of that result; of a Read those of the file",
+        },
+        "lines": { "type": "integer", "description": "how many; default all, in pages of 16 KiB" },
     });
-    let words = "Bring back a shortened earlier result by its observation id, such as o17.";
+    let words = "Bring back an earlier result that was folded, shortened or cut, whole, by its id.";
     super::offer("Recall", words, properties, &["id"])
 }
 
@@ -44,53 +51,84 @@ pub(super) struct Args {
     lines: Option<u64>,
 }
 
-pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Done {
-    let id = ObservationId::new(args.id.trim()).map_err(|why| refused("BAD_ID", why))?;
-    let Some((tool, envelope)) = archive.observation(id) else {
-        return Err(refused(
-            "NOT_FOUND",
-            format!("there is no observation {id} in this conversation"),
-        ));
-    };
-    let text = readable(archive, id, &envelope);
-    let total = text.lines().count() as u64;
-    let from = args.from.unwrap_or(1).max(1);
-    if from > total.max(1) {
-        return Err(refused("OUT_OF_RANGE", format!("observation {id} has only {total} lines")));
-    }
-    let wanted = args.lines.unwrap_or(LINES).clamp(1, 10_000);
-    let (skip, take) = (usize::try_from(from - 1), usize::try_from(wanted));
-    let lines: Vec<&str> =
-        text.lines().skip(skip.unwrap_or(usize::MAX)).take(take.unwrap_or(usize::MAX)).collect();
-    let joined = lines.join("\n");
-    let (content, _) = head(&joined, BYTES);
-    let to = (from - 1) + content.lines().count() as u64;
-    let truncated = to < total;
-    let status = if truncated { Status::Partial } else { Status::Success };
-    let data = Recall { id, tool, from, to, total, content: content.to_owned(), truncated };
-    Ok(Envelope::new(status, &data))
+/// What is brought back.
+struct Earlier {
+    of: String,
+    file: Option<String>,
+    text: String,
 }
 
-/// A result as text: its own content where it has one, else the whole of it.
-fn readable(archive: &dyn Archive, id: ObservationId, envelope: &Envelope) -> String {
-    if let Ok(bytes) = load::bytes(&archive.output_file(id), crate::sandbox::COPY) {
-        return String::from_utf8_lossy(&bytes).into_owned();
+pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Done {
+    let name = args.id.trim();
+    let number = name.strip_prefix('u').and_then(|number| number.parse().ok());
+    let earlier = match number.and_then(|number| archive.message(number)) {
+        Some(text) => Earlier { of: "what the user said".to_owned(), file: None, text },
+        None => result(archive, name)?,
+    };
+    page(name, earlier, args)
+}
+
+fn result(archive: &dyn Archive, name: &str) -> Result<Earlier, Refusal> {
+    let id = ObservationId::new(name).map_err(|why| refused("BAD_ID", why))?;
+    let Some((tool, envelope)) = archive.observation(id) else {
+        let why = format!(
+            "there is no result {id} yet in this conversation; one that was asked for in the same answer stands beside this"
+        );
+        return Err(refused("NOT_FOUND", why));
+    };
+    let plain = plain::plain(&tool, &envelope);
+    let text = match load::bytes(&archive.output_file(id), crate::sandbox::COPY) {
+        Ok(bytes) => text::stripped(&String::from_utf8_lossy(&bytes)).trim_end().to_owned(),
+        Err(_) => whole(&tool, &envelope, plain.body),
+    };
+    let file = envelope.data.get("file").and_then(|file| file.as_str());
+    let file = file.filter(|_| ["Read", "Recall"].contains(&tool.as_str())).map(str::to_owned);
+    Ok(Earlier { of: plain.title, file, text })
+}
+
+/// Of an edit the whole difference; else what was shown.
+fn whole(tool: &str, envelope: &Envelope, body: String) -> String {
+    let diff = envelope.data.get("diff").and_then(|diff| diff.as_str());
+    match diff.filter(|_| ["Edit", "MultiEdit"].contains(&tool)) {
+        Some(diff) => diff.trim_end().to_owned(),
+        None => body,
     }
-    let mut out = String::new();
-    for (name, value) in &envelope.data {
-        match value {
-            Value::String(text) if envelope.data.len() == 1 || name == "content" => {
-                return text.clone();
-            }
-            // Lines are lines again.
-            Value::String(text) if text.contains('\n') => {
-                out.push_str(&format!("{name}:\n{}\n", text.trim_end()));
-            }
-            other => out.push_str(&format!("{name}: {other}\n")),
-        }
+}
+
+fn page(name: &str, earlier: Earlier, args: &Args) -> Done {
+    let lines: Vec<&str> = earlier.text.lines().collect();
+    let numbers = cut::numbers(&lines);
+    let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
+        return Err(refused("EMPTY", format!("{name} is empty: {}", earlier.of)));
+    };
+    let (first, total) = (first.0, last.1);
+    let from = args.from.unwrap_or(first);
+    let wanted = args.lines.unwrap_or(u64::MAX);
+    let start = numbers.iter().position(|(_, last)| *last >= from);
+    let Some(start) = start.filter(|_| from >= first && wanted > 0) else {
+        let why = format!("{name} has the lines {first} to {total}");
+        return Err(refused("OUT_OF_RANGE", why));
+    };
+    let end = from.saturating_add(wanted);
+    let mut bytes = 0;
+    let fits = |(at, _): &(usize, &(u64, u64))| {
+        bytes += lines[*at].len() + 1;
+        bytes <= BYTES || *at == start
+    };
+    let asked = numbers.iter().enumerate().skip(start).take_while(|(_, (own, _))| *own < end);
+    let shown: Vec<(usize, &(u64, u64))> = asked.take_while(fits).collect();
+    let to = shown.last().map_or(from, |(_, (_, last))| *last);
+    let content: Vec<&str> = shown.iter().map(|(at, _)| lines[*at]).collect();
+    let truncated = to < total && to.saturating_add(1) < end;
+    let status = if truncated { Status::Partial } else { Status::Success };
+    let Earlier { of, file, .. } = earlier;
+    let content = content.join("\n");
+    let from = numbers[start].0;
+    let id = name.to_owned();
+    let data = Recall { id, of, file, from, to, total, content, truncated };
+    let mut envelope = Envelope::new(status, &data);
+    if truncated {
+        envelope.text = format!("continue with from={}", to + 1);
     }
-    match out.is_empty() {
-        true => observation::whole(envelope),
-        false => out,
-    }
+    Ok(envelope)
 }

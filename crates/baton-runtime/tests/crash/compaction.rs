@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use baton_core::fold;
 use baton_core::id::Tokens;
 use baton_core::message::{self, Message, Part, Request, Wire};
+use baton_core::thread::Results;
 use baton_core::thread::compact::{Settings, Strategy};
 use baton_core::turn::{Conversation, Do, Layers, Limits, Protocol, Room, Step};
 use baton_runtime::executor::Builtin;
@@ -32,7 +33,7 @@ fn room() -> Room {
     let keys = vec!["done".to_owned()];
     let compaction = Settings { strategy: Strategy::Handover, compact_at: 11_000, keep: 3, keys };
     let folding = fold::Settings { fold_at: 2_500, ..fold::Settings::default() };
-    Room { folding, compaction }
+    Room { folding, compaction, results: Results::Plain }
 }
 
 /// Each of them can be done again without harm.
@@ -172,7 +173,7 @@ fn history(folder: &Path) -> History {
     let mut task = String::new();
     for step in &opened.steps {
         match step {
-            Step::Asked { text } => task.clone_from(text),
+            Step::Asked { text, .. } => task.clone_from(text),
             Step::Answered { .. } => asked = own.messages(),
             Step::Folded { .. } => folds += 1,
             Step::Compacted(_) => compactions += 1,
@@ -228,6 +229,7 @@ fn on_the_wire(messages: &[Message]) -> String {
         Endpoint::new(Wire::Chat, Some("http://127.0.0.1:1/v1".parse().expect("an address")), None);
     let client = Client::new(endpoint, CallLimits::default()).unwrap();
     let layers = Layers {
+        facts: String::new(),
         model: "scripted".to_owned(),
         max_output: Tokens(1_000),
         cache_key: String::new(),

@@ -86,6 +86,7 @@ fn setup(place: &Place, summary_limit: Duration) -> Setup {
         approvals: Approvals { mode: Mode::Auto, person: None },
     };
     Setup {
+        facts: Vec::new(),
         mind,
         tags: Tags::default(),
         cache_key: "talk".to_owned(),

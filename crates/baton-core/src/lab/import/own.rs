@@ -77,7 +77,7 @@ fn step(json: &str) -> Result<Option<Step>, Problem> {
 
 fn told(step: &Step) -> Option<Message> {
     match step {
-        Step::Asked { text } | Step::Corrected { text, .. } => {
+        Step::Asked { text, .. } | Step::Corrected { text, .. } => {
             Some(Message::new(Role::User, text.as_str(), Vec::new()))
         }
         Step::Observed(observed) => {

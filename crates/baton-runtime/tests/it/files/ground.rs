@@ -29,6 +29,10 @@ pub(crate) struct Ground {
 pub(crate) struct Nothing;
 
 impl Archive for Nothing {
+    fn message(&self, _: u32) -> Option<String> {
+        None
+    }
+
     fn observation(&self, _: ObservationId) -> Option<(String, Envelope)> {
         None
     }

@@ -1,0 +1,324 @@
+//! A result as the model reads it: one header line, then the text itself. Goes in: an envelope. Comes
+//! out: plain text, nothing in it escaped or said twice. What our tools answer has a form of its own;
+//! anything else is shown key by key.
+
+use serde_json::{Map, Value};
+
+use super::{Envelope, Status};
+use crate::id::ObservationId;
+use crate::text;
+
+/// A result in two parts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plain {
+    /// What the result is, in one line: `Read src/a.rs: lines 1-40 of 120`.
+    pub title: String,
+    pub body: String,
+}
+
+impl Plain {
+    /// As it is sent.
+    pub fn text(&self, id: ObservationId) -> String {
+        let Plain { title, body } = self;
+        match body.is_empty() {
+            true => format!("[{id}] {title}"),
+            false => format!("[{id}] {title}\n{body}"),
+        }
+    }
+}
+
+/// Characters of a target in a title.
+const TARGET: usize = 200;
+/// Changed files or lines that a title names.
+const NAMED: usize = 12;
+
+/// A result of this tool.
+pub fn plain(tool: &str, envelope: &Envelope) -> Plain {
+    let data = Data(&envelope.data);
+    let (target, facts, body) = match tool.to_ascii_lowercase().as_str() {
+        "read" => read(data),
+        "ls" => listing(data),
+        "glob" => glob(data),
+        "grep" => grep(data),
+        "edit" | "multiedit" => edit(data),
+        "write" => written(data),
+        "bash" => bash(data),
+        // The list stands at the end of every request.
+        "todowrite" => (String::new(), Vec::new(), Some(String::new())),
+        "recall" => recall(data),
+        _ => (String::new(), Vec::new(), None),
+    };
+    let body = body.unwrap_or_else(|| data.text());
+    let mut facts = facts;
+    if let Some(error) = &envelope.error {
+        facts.insert(0, format!("error {}: {}", error.code, error.message));
+    } else if facts.is_empty() {
+        facts.push(if envelope.status == Status::Error { "error" } else { "ok" }.to_owned());
+    }
+    facts.extend(Some(envelope.text.clone()).filter(|text| !text.is_empty()));
+    if envelope.stub_of.is_some() && envelope.omitted.is_some() {
+        facts.push("shortened".to_owned());
+    }
+    facts.extend(envelope.omitted.clone());
+    let target = if target.is_empty() { target } else { format!(" {target}") };
+    let title = format!("{}{target}: {}", text::shown(tool, 40), facts.join("; "));
+    Plain { title, body }
+}
+
+type Parts = (String, Vec<String>, Option<String>);
+
+/// The data of a result, asked for by name.
+#[derive(Clone, Copy)]
+struct Data<'a>(&'a Map<String, Value>);
+
+impl<'a> Data<'a> {
+    fn str(self, key: &str) -> Option<&'a str> {
+        self.0.get(key)?.as_str()
+    }
+
+    fn number(self, key: &str) -> Option<u64> {
+        self.0.get(key)?.as_u64()
+    }
+
+    fn is(self, key: &str) -> bool {
+        self.0.get(key).and_then(Value::as_bool) == Some(true)
+    }
+
+    fn list(self, key: &str) -> Option<&'a [Value]> {
+        Some(self.0.get(key)?.as_array()?.as_slice())
+    }
+
+    /// A short value, as a title has it.
+    fn shown(self, key: &str) -> String {
+        self.str(key).map_or(String::new(), |own| text::shown(own, TARGET))
+    }
+
+    /// All of it: a single text as it is, else key by key.
+    fn text(self) -> String {
+        if let [only] = self.0.values().collect::<Vec<_>>().as_slice()
+            && let Value::String(text) = only
+        {
+            return text.clone();
+        }
+        let mut out = String::new();
+        for (key, value) in self.0 {
+            match value {
+                Value::String(text) if text.contains('\n') => {
+                    out.push_str(&format!("{key}:\n{}\n", text.trim_end()));
+                }
+                Value::String(text) => out.push_str(&format!("{key}: {text}\n")),
+                other => out.push_str(&format!("{key}: {other}\n")),
+            }
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+}
+
+fn read(data: Data<'_>) -> Parts {
+    let Some(content) = data.str("content") else { return (data.shown("file"), Vec::new(), None) };
+    let mut facts = Vec::new();
+    if let (Some(from), Some(to), Some(total)) =
+        (data.number("from"), data.number("to"), data.number("total"))
+    {
+        facts.push(match total {
+            0 => "the file is empty".to_owned(),
+            total => format!("lines {from}-{to} of {total}"),
+        });
+    }
+    facts.extend(data.str("note").map(str::to_owned));
+    (data.shown("file"), facts, Some(content.to_owned()))
+}
+
+fn listing(data: Data<'_>) -> Parts {
+    let Some(entries) = data.list("entries") else { return (data.shown("path"), Vec::new(), None) };
+    let (folders, files) = (data.number("folders"), data.number("files"));
+    let mut facts = vec![format!(
+        "{}, {}",
+        counted(folders.unwrap_or(0), "folder", "folders"),
+        counted(files.unwrap_or(0), "file", "files")
+    )];
+    let all = folders.unwrap_or(0) + files.unwrap_or(0);
+    first_of(&mut facts, entries.len(), all);
+    let line = |entry: &Value| {
+        let name = entry["name"].as_str().unwrap_or_default();
+        match (entry["kind"].as_str(), entry["size"].as_u64()) {
+            (Some("folder"), _) => format!("{name}/"),
+            (Some("link"), _) => format!("{name} (link)"),
+            (_, Some(size)) => format!("{name} ({size} bytes)"),
+            _ => name.to_owned(),
+        }
+    };
+    let lines: Vec<String> = entries.iter().map(line).collect();
+    (data.shown("path"), facts, Some(lines.join("\n")))
+}
+
+fn glob(data: Data<'_>) -> Parts {
+    let Some(paths) = data.list("paths") else { return (data.shown("pattern"), Vec::new(), None) };
+    let hits = data.number("hits").unwrap_or(0);
+    let mut facts = vec![counted(hits, "file", "files")];
+    first_of(&mut facts, paths.len(), hits);
+    let lines: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
+    (data.shown("pattern"), facts, Some(lines.join("\n")))
+}
+
+/// The name of a file stands once, above its lines.
+fn grep(data: Data<'_>) -> Parts {
+    let Some(matches) = data.list("matches") else {
+        return (data.shown("pattern"), Vec::new(), None);
+    };
+    let hits = data.number("hits").unwrap_or(0);
+    let files = counted(data.number("files").unwrap_or(0), "file", "files");
+    let mut facts = vec![format!("{} in {files}", counted(hits, "match", "matches"))];
+    first_of(&mut facts, matches.len(), hits);
+    let mut body = String::new();
+    let mut last = None;
+    for own in matches {
+        let file = own["file"].as_str().unwrap_or_default();
+        if last != Some(file) {
+            body.push_str(&format!("{file}\n"));
+            last = Some(file);
+        }
+        let text = own["text"].as_str().unwrap_or_default();
+        body.push_str(&format!("{}:{text}\n", own["line"].as_u64().unwrap_or(0)));
+    }
+    body.truncate(body.trim_end_matches('\n').len());
+    (data.shown("pattern"), facts, Some(body))
+}
+
+/// The places and the lines around them. What was written stands in the call.
+fn edit(data: Data<'_>) -> Parts {
+    let ranges = ranges(data);
+    let Some(diff) = data.str("diff").filter(|_| !ranges.is_empty()) else {
+        return (data.shown("file"), Vec::new(), None);
+    };
+    let facts = vec![format!("changed lines {}", named(&ranges))];
+    (data.shown("file"), facts, Some(around(diff)))
+}
+
+/// `12`, `30-31`: the changed lines, as the file is now.
+fn ranges(data: Data<'_>) -> Vec<String> {
+    let range = |own: &Value| {
+        let (first, last) = (own.get(0)?.as_u64()?, own.get(1)?.as_u64()?);
+        Some(if first == last { first.to_string() } else { format!("{first}-{last}") })
+    };
+    data.list("ranges").unwrap_or_default().iter().filter_map(range).collect()
+}
+
+/// The unchanged lines of a unified difference with their numbers, and where the changed ones are.
+fn around(diff: &str) -> String {
+    let mut out = String::new();
+    let mut number = 0;
+    let mut added: Option<(u64, u64)> = None;
+    let mut removed = 0;
+    let close = |out: &mut String, added: &mut Option<(u64, u64)>, removed: &mut u64| match (
+        added.take(),
+        std::mem::take(removed),
+    ) {
+        (Some((first, last)), _) if first == last => {
+            out.push_str(&format!("[line {first}: as you wrote it]\n"));
+        }
+        (Some((first, last)), _) => {
+            out.push_str(&format!("[lines {first}-{last}: as you wrote them]\n"));
+        }
+        (None, 0) => {}
+        (None, removed) => {
+            out.push_str(&format!("[{} removed here]\n", counted(removed, "line", "lines")));
+        }
+    };
+    for line in diff.lines() {
+        if let Some(hunk) = line.strip_prefix("@@ ") {
+            close(&mut out, &mut added, &mut removed);
+            let start = hunk.split_once('+').and_then(|(_, new)| new.split([',', ' ']).next());
+            number = start.and_then(|start| start.parse().ok()).unwrap_or(0);
+        } else if number == 0 || line.starts_with('\\') {
+            // The names of the files, or a word on the last line feed.
+        } else if line.starts_with('+') {
+            added = Some((added.map_or(number, |(first, _)| first), number));
+            number += 1;
+        } else if line.starts_with('-') {
+            removed += 1;
+        } else {
+            close(&mut out, &mut added, &mut removed);
+            out.push_str(&format!("{number}\t{}\n", line.strip_prefix(' ').unwrap_or(line)));
+            number += 1;
+        }
+    }
+    close(&mut out, &mut added, &mut removed);
+    out.truncate(out.trim_end_matches('\n').len());
+    out
+}
+
+fn written(data: Data<'_>) -> Parts {
+    let (Some(lines), Some(bytes)) = (data.number("lines"), data.number("bytes")) else {
+        return (data.shown("file"), Vec::new(), None);
+    };
+    let how = if data.is("created") { "created" } else { "overwritten" };
+    let facts = vec![format!("{how}, {}, {bytes} bytes", counted(lines, "line", "lines"))];
+    (data.shown("file"), facts, Some(String::new()))
+}
+
+fn bash(data: Data<'_>) -> Parts {
+    let Some(stdout) = data.str("stdout") else { return (String::new(), Vec::new(), None) };
+    let stderr = data.str("stderr").unwrap_or_default();
+    let mut facts: Vec<String> = Vec::new();
+    let is_silent = stdout.is_empty() && stderr.is_empty();
+    let silence = if is_silent { ", no output" } else { "" };
+    facts.extend(
+        data.0.get("exit").and_then(Value::as_i64).map(|exit| format!("exit {exit}{silence}")),
+    );
+    if let Some(lines) = data.number("lines").filter(|_| data.is("truncated")) {
+        facts.push(format!("{lines} lines of output, not all of them shown"));
+    }
+    let changed = data.list("changed").unwrap_or_default();
+    if !changed.is_empty() {
+        let names: Vec<String> =
+            changed.iter().filter_map(Value::as_str).map(|own| text::shown(own, TARGET)).collect();
+        facts.push(format!("it changed {}", named(&names)));
+    }
+    let mut body = stdout.to_owned();
+    let earlier = data.str("stderr_earlier").unwrap_or_default();
+    for (mark, text) in [("--- stderr, earlier", earlier), ("--- stderr", stderr)] {
+        if !text.is_empty() {
+            let feed = if body.is_empty() || body.ends_with('\n') { "" } else { "\n" };
+            body.push_str(&format!("{feed}{mark}\n{text}"));
+        }
+    }
+    (String::new(), facts, Some(body))
+}
+
+fn recall(data: Data<'_>) -> Parts {
+    let Some(content) = data.str("content") else { return (data.shown("id"), Vec::new(), None) };
+    let of = data.str("of").or(data.str("tool")).unwrap_or_default();
+    let target = format!("{} ({})", data.shown("id"), text::shown(of, TARGET));
+    let mut facts = Vec::new();
+    if let (Some(from), Some(to)) = (data.number("from"), data.number("to")) {
+        facts.push(match data.number("total") {
+            Some(total) => format!("lines {from}-{to} of {total}"),
+            None => format!("lines {from}-{to}"),
+        });
+    }
+    (target, facts, Some(content.to_owned()))
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The first few, and how many more.
+fn named(all: &[String]) -> String {
+    let mut out = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if all.len() > NAMED {
+        out.push_str(&format!(" and {} more", all.len() - NAMED));
+    }
+    out
+}
+
+fn first_of(facts: &mut Vec<String>, shown: usize, all: u64) {
+    if (shown as u64) < all {
+        facts.push(match shown {
+            0 => "none of them shown".to_owned(),
+            shown => format!("the first {shown} are shown"),
+        });
+    }
+}
