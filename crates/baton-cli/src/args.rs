@@ -169,11 +169,16 @@ Examples:
   baton lab ~/.claude/projects                         every session that you had
   baton lab run.traj --policy full,mask:10,last:20     other ways to shorten a history
   baton lab sessions/ --segments --min-calls 10 --plot lab.svg
+  baton lab sessions/ --check                          exit 3 if Baton shows something false
 
 No model is called. For each answer of the model, the facts are collected that its tool calls needed
 and that only a tool result can have told it: names of files, identifiers, numbers, hashes, and the
 lines that an edit replaces. The needed-fact recall (NFR) of a policy is the share of them that the
 policy would still have shown. 1.000 forgets nothing.
+
+Each request is also compared with what the tools returned: false references (text that is not what
+a tool returned), results that were never shown whole (cut ones that say so apart), and messages of
+the user that are missing.
 
 Policies:
   full          everything, always; what the others are compared with
@@ -942,6 +947,10 @@ pub(crate) struct LabArgs {
     /// Only sessions with at least so many answers of the model
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) min_calls: usize,
+    /// Exit 3 if a request of Baton's own policy has a false reference, a result was never shown, or
+    /// a message of the user was lost
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Draw cost against recall into this file, .svg or .html
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,

@@ -4,12 +4,15 @@
 //! what its calls would have cost.
 //!
 //! `session` (what a recording holds), `import` (its text → sessions, whatever tool wrote it), `need`
-//! (which facts each action needed), `replay` (a policy's views → sums), `own` (Baton's own policy, by
-//! the agent's own code), `policy` (the policies by their names).
+//! (which facts each action needed), `truth` (whether what a request shows is what the tools returned),
+//! `replay` (a policy's views → sums), `account` (what was false or missing in them), `own` (Baton's own
+//! policy, by the agent's own code), `policy` (the policies by their names).
 
 pub mod session;
 pub mod import;
 pub mod need;
+pub mod truth;
 pub mod replay;
+pub mod account;
 mod own;
 pub mod policy;

@@ -9,10 +9,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use baton_core::lab::account::{self, Truth};
 use baton_core::lab::import::{self, Imported};
 use baton_core::lab::need::Prepared;
 use baton_core::lab::policy::Name;
-use baton_core::lab::replay::{self, Sums};
+use baton_core::lab::replay::Sums;
 use baton_core::lab::session::Session;
 use baton_core::problem::Problem;
 
@@ -57,6 +58,8 @@ pub struct Damage {
 pub struct Measured {
     /// In the order that was asked for.
     pub sums: Vec<Sums>,
+    /// The same; the first places are those of the first file and session, whichever core was faster.
+    pub truths: Vec<Truth>,
     /// Files that hold sessions.
     pub files: usize,
     /// Files of folders that hold none.
@@ -85,7 +88,10 @@ struct Job {
 #[derive(Default)]
 struct Done {
     file: usize,
+    /// Of a session that is a line by itself.
+    line: usize,
     sums: Vec<Sums>,
+    truths: Vec<Truth>,
     sessions: usize,
     left_out: usize,
     damaged: usize,
@@ -146,6 +152,7 @@ fn collect(
         Measured { sums: vec![Sums::default(); ask.policies.len()], ..Measured::default() };
     let mut with_sessions = std::collections::BTreeSet::new();
     let mut damaged: BTreeMap<usize, (usize, Problem)> = BTreeMap::new();
+    let mut truths: BTreeMap<(usize, usize), Vec<Truth>> = BTreeMap::new();
     loop {
         let own = match done.recv_timeout(Duration::from_millis(100)) {
             Ok(own) => own,
@@ -160,6 +167,9 @@ fn collect(
         }
         for (sums, more) in measured.sums.iter_mut().zip(&own.sums) {
             sums.join(more);
+        }
+        if !own.truths.is_empty() {
+            truths.insert((own.file, own.line), own.truths);
         }
         if own.sessions > 0 {
             with_sessions.insert(own.file);
@@ -176,12 +186,24 @@ fn collect(
         }
         progress(&measured);
     }
+    measured.truths = joined(truths.into_values(), ask.policies.len());
     let damage = |(file, (lines, first)): (usize, (usize, Problem))| {
         let file = recordings[file].path.clone();
         Damage { first: first.in_file(file.display().to_string()), file, lines }
     };
     measured.damaged = damaged.into_iter().map(damage).collect();
     Ok(measured)
+}
+
+/// Adds up, for each policy, what each session came to, in the order of the sessions.
+fn joined(sessions: impl Iterator<Item = Vec<Truth>>, policies: usize) -> Vec<Truth> {
+    let mut all = vec![Truth::default(); policies];
+    for session in sessions {
+        for (truth, more) in all.iter_mut().zip(session) {
+            truth.join(more);
+        }
+    }
+    all
 }
 
 /// The files to look at: those that were named, and all in folders that were named. Links in folders
@@ -323,8 +345,14 @@ fn replayed(job: &Job, recording: &Recording, ask: &Ask) -> Done {
             },
         }),
     };
-    let mut done =
-        Done { file: job.file, sums: vec![Sums::default(); ask.policies.len()], ..Done::default() };
+    let policies = ask.policies.len();
+    let mut done = Done {
+        file: job.file,
+        line: job.line.unwrap_or(0),
+        sums: vec![Sums::default(); policies],
+        truths: vec![Truth::default(); policies],
+        ..Done::default()
+    };
     match imported {
         Ok(imported) => {
             (done.damaged, done.first_damaged) = (imported.damaged, imported.first_damaged);
@@ -354,8 +382,11 @@ fn replay_session(session: Session, ask: &Ask, done: &mut Done) {
             continue;
         }
         let prepared = Prepared::new(part);
-        for (name, sums) in ask.policies.iter().zip(&mut done.sums) {
-            sums.join(&replay::run(&prepared, name.policy().as_mut()));
+        let all = done.sums.iter_mut().zip(&mut done.truths);
+        for (name, (sums, truth)) in ask.policies.iter().zip(all) {
+            let (more, found) = account::run(&prepared, name.policy().as_mut());
+            sums.join(&more);
+            truth.join(found);
         }
     }
 }

@@ -6,10 +6,12 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Instant;
 
+use baton_core::lab::account::{Place as Found, Tally, Truth};
 use baton_core::lab::import;
 use baton_core::lab::policy::Name;
 use baton_core::lab::replay::{Figures, Sums};
 use baton_core::problem::Problem;
+use baton_core::text;
 use baton_runtime::lab::{self, Ask, Damage, Error, Measured};
 use baton_runtime::store;
 use serde_json::{Value, json};
@@ -23,6 +25,21 @@ struct Row {
     name: Name,
     sums: Sums,
     figures: Figures,
+    truth: Truth,
+}
+
+impl Row {
+    /// What is counted of its requests: the words of the table, the key of the JSON, what one of
+    /// them is called.
+    fn tallies(&self) -> [(&'static str, &'static str, &'static str, &Tally); 4] {
+        let own = &self.truth;
+        [
+            ("false references", "false_references", "false reference", &own.false_references),
+            ("never shown", "never_shown", "result never shown", &own.never_shown),
+            ("cut, announced", "cut_announced", "result cut and announced", &own.cut),
+            ("lost user messages", "lost_user_messages", "lost user message", &own.lost_messages),
+        ]
+    }
 }
 
 pub(super) fn run(place: &Place, args: &LabArgs) -> Outcome {
@@ -34,6 +51,10 @@ pub(super) fn run(place: &Place, args: &LabArgs) -> Outcome {
         compacted: args.compacted,
         min_calls: args.min_calls,
     };
+    if args.check && !ask.policies.contains(&Name::Baton) {
+        return Err(Failure::new(USAGE, "`--check` is about the policy `baton`")
+            .hint("add it to `--policy`"));
+    }
     let mut progress = Progress::new(place.json);
     let measured = lab::measure(&args.paths, &ask, |measured| progress.tell(measured));
     progress.clear();
@@ -46,16 +67,44 @@ pub(super) fn run(place: &Place, args: &LabArgs) -> Outcome {
     let rows: Vec<Row> = ask
         .policies
         .iter()
-        .zip(&measured.sums)
-        .map(|(name, sums)| Row { name: *name, sums: *sums, figures: sums.figures(&base) })
+        .zip(measured.sums.iter().zip(&measured.truths))
+        .map(|(name, (sums, truth))| Row {
+            name: *name,
+            sums: *sums,
+            figures: sums.figures(&base),
+            truth: truth.clone(),
+        })
         .collect();
-    let mut text = format!("{}\n{}\n{}", scope(&measured, args), drawn(&rows), answer(&rows));
+    let tables = [drawn(&rows), counted_truth(&rows), first_places(&rows)].concat();
+    let mut out = format!("{}\n{tables}\n{}", scope(&measured, args), answer(&rows));
     if let Some((file, kind)) = picture {
         draw(file, kind, &rows)?;
-        text.push_str(&format!("\nDrawn into {}.\n", file.display()));
+        out.push_str(&format!("\nDrawn into {}.\n", file.display()));
     }
     let warnings: Vec<Problem> = measured.damaged.iter().map(warning).collect();
-    Ok(Reply::new(text, as_json(&rows, &measured)).with_warnings(&warnings))
+    let reply = Reply::new(out, as_json(&rows, &measured)).with_warnings(&warnings);
+    Ok(if args.check { checked(reply, &rows) } else { reply })
+}
+
+/// Says what is false of Baton's own requests, and fails if anything is.
+fn checked(mut reply: Reply, rows: &[Row]) -> Reply {
+    let Some(own) = rows.iter().find(|row| row.name == Name::Baton && !row.truth.is_true()) else {
+        return reply;
+    };
+    let [untrue, never, _, lost] = own.tallies().map(|(words, _, _, tally)| (words, tally.count));
+    let found: Vec<String> = [untrue, never, lost]
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(words, count)| format!("{count} {words}"))
+        .collect();
+    let message = format!("Baton's own requests are not true: {}", found.join(", "));
+    reply.errors.push_str(&format!("error: {message}\n"));
+    reply.code = PROTOCOL;
+    if let Value::Object(json) = &mut reply.json {
+        json.insert("ok".to_owned(), Value::Bool(false));
+        json.insert("error".to_owned(), Value::String(message));
+    }
+    reply
 }
 
 /// The policies to compare. What the others are compared with comes first, named or not.
@@ -170,6 +219,36 @@ fn drawn(rows: &[Row]) -> String {
     table(&lines)
 }
 
+/// A second table: how true the requests of each policy were.
+fn counted_truth(rows: &[Row]) -> String {
+    let head = rows.iter().take(1).map(|row| {
+        let words = row.tallies().map(|(words, ..)| words.to_owned());
+        ["policy".to_owned()].into_iter().chain(words).collect::<Vec<_>>()
+    });
+    let lines = rows.iter().map(|row| {
+        let counts = row.tallies().map(|(.., tally)| tally.count.to_string());
+        [row.name.to_string()].into_iter().chain(counts).collect::<Vec<_>>()
+    });
+    format!("\n{}", table(&head.chain(lines).collect::<Vec<_>>()))
+}
+
+/// The first place of everything that was counted.
+fn first_places(rows: &[Row]) -> String {
+    let mut out = String::new();
+    for row in rows {
+        for (_, _, one, tally) in row.tallies() {
+            if let Some(Found { session, call, quote }) = &tally.first {
+                let session = text::shown(session, 60);
+                let name = row.name;
+                out.push_str(&format!(
+                    "{name}: first {one}: session {session}, call {call}: {quote}\n"
+                ));
+            }
+        }
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
 fn none() -> String {
     "-".to_owned()
 }
@@ -235,11 +314,15 @@ fn as_json(rows: &[Row], measured: &Measured) -> Value {
         .iter()
         .map(|row| {
             let mut own = json!({ "policy": row.name.to_string() });
-            let more = json!({
+            let mut more = json!({
                 "needed": row.sums.facts.needed,
                 "seen": row.sums.facts.seen,
                 "peak_most": row.sums.peak_most,
             });
+            for (_, key, _, tally) in row.tallies() {
+                more[key] = json!(tally.count);
+                more["first_places"][key] = json!(tally.first);
+            }
             let figures = serde_json::to_value(row.figures).unwrap_or_default();
             if let (Value::Object(own), Value::Object(figures), Value::Object(more)) =
                 (&mut own, figures, more)

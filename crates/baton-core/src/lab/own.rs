@@ -27,8 +27,10 @@ pub(super) struct Own {
     pieces: Vec<Piece>,
     archive: Option<Piece>,
     forms: Vec<Form>,
-    /// By message: its text as it was last shown. What did not change keeps its form.
-    shown: IndexMap<usize, (String, FormId)>,
+    /// Of each form.
+    texts: Vec<String>,
+    /// By message: the form in which it was last shown. What did not change keeps it.
+    shown: IndexMap<usize, FormId>,
     /// The next message of the session.
     next: usize,
     results: u32,
@@ -46,6 +48,7 @@ impl Own {
             pieces: Vec::new(),
             archive: None,
             forms: Vec::new(),
+            texts: Vec::new(),
             shown: IndexMap::new(),
             next: 0,
             results: 0,
@@ -94,44 +97,42 @@ impl Own {
         self.origins.extend(std::iter::repeat_n(None, at_end));
         self.pieces.clear();
         let archive = self.thread.archive();
-        self.archive = (!archive.is_empty()).then(|| Piece::Inserted(self.formed(&archive)));
+        self.archive = (!archive.is_empty()).then(|| Piece::Inserted(self.formed(archive)));
     }
 
-    fn formed(&mut self, text: &str) -> FormId {
-        self.forms.push(Form::of(text));
+    fn formed(&mut self, text: String) -> FormId {
+        self.forms.push(Form::of(&text));
+        self.texts.push(text);
         FormId(u32::try_from(self.forms.len() - 1).unwrap_or(u32::MAX))
     }
 
+    /// An item as it is sent. It is the recorded message only if its text says so, whatever its form
+    /// is called.
     fn piece(&mut self, session: &Prepared, index: usize) -> Piece {
         let origin = self.origins.get(index).copied().flatten();
         let text = match (&self.thread.items()[index], origin) {
-            (Item::Observation(seen), Some(at)) => match seen.form {
+            (Item::Observation(seen), Some(_)) => match seen.form {
                 _ if seen.envelope.stub_of.is_some() => seen.text.clone(),
-                Shown::Whole => return Piece::Whole(at),
                 Shown::Stub => seen.text.clone(),
                 // A recording has no headers.
-                Shown::Referred | Shown::Cut => {
+                Shown::Whole | Shown::Referred | Shown::Cut => {
                     seen.text.split_once('\n').map_or("", |(_, body)| body).to_owned()
                 }
             },
-            (Item::User(_) | Item::Note(_) | Item::Assistant(_), Some(at)) => {
-                return Piece::Whole(at);
-            }
-            (Item::User(text) | Item::Note(text), None) => text.clone(),
+            (Item::User(text) | Item::Note(text), _) => text.clone(),
+            (Item::Assistant(_), Some(at)) => return Piece::Whole(at),
             (Item::Assistant(_) | Item::Observation(_), None) => String::new(),
         };
-        match origin {
-            Some(at) if text == session.messages()[at].text => Piece::Whole(at),
-            Some(at) => match self.shown.get(&at) {
-                Some((before, id)) if *before == text => Piece::Formed(at, *id),
-                _ => {
-                    let id = self.formed(&text);
-                    self.shown.insert(at, (text, id));
-                    Piece::Formed(at, id)
-                }
-            },
-            None => Piece::Inserted(self.formed(&text)),
+        let Some(at) = origin else { return Piece::Inserted(self.formed(text)) };
+        if text == session.messages()[at].text {
+            return Piece::Whole(at);
         }
+        if let Some(id) = self.shown.get(&at).filter(|id| self.texts[id.0 as usize] == text) {
+            return Piece::Formed(at, *id);
+        }
+        let id = self.formed(text);
+        self.shown.insert(at, id);
+        Piece::Formed(at, id)
     }
 }
 
@@ -153,6 +154,10 @@ impl Policy for Own {
 
     fn form(&self, id: FormId) -> &Form {
         &self.forms[id.0 as usize]
+    }
+
+    fn text(&self, id: FormId) -> Option<&str> {
+        self.texts.get(id.0 as usize).map(String::as_str)
     }
 }
 

@@ -27,7 +27,7 @@ const ASKING: u64 = 150 * 5 * PLAIN;
 pub struct FormId(pub u32);
 
 /// A piece of what a call sends. Two that are equal have the same bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Piece {
     /// A message as it was, by its place in the session.
     Whole(usize),
@@ -74,6 +74,11 @@ pub trait Policy: std::fmt::Debug {
 
     /// A form that the last view named.
     fn form(&self, id: FormId) -> &Form;
+
+    /// The text of that form. None where the policy takes a result out without a word on it.
+    fn text(&self, _: FormId) -> Option<&str> {
+        None
+    }
 }
 
 /// How many were needed, and how many of them were in sight.
@@ -213,6 +218,15 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 
 /// Replays a session.
 pub fn run(session: &Prepared, policy: &mut dyn Policy) -> Sums {
+    watched(session, policy, |_, _, _| {})
+}
+
+/// Replays a session, and shows each call with what it sends.
+pub(super) fn watched(
+    session: &Prepared,
+    policy: &mut dyn Policy,
+    mut watch: impl FnMut(usize, &[Piece], &dyn Policy),
+) -> Sums {
     let mut sums = Sums { sessions: 1, ..Sums::default() };
     let mut sight = Sight::new(session.messages().len());
     // The call before: its pieces, its tokens, and what it read from the cache.
@@ -220,6 +234,7 @@ pub fn run(session: &Prepared, policy: &mut dyn Policy) -> Sums {
     let mut peak = 0;
     for (call, needs) in session.calls.iter().zip(&session.needs) {
         let view = policy.view(session, *call);
+        watch(*call, &view, policy);
         let size = |piece: &Piece| u64::from(tokens_of(piece, session, policy));
         let over = u64::from(session.session.over);
         let tokens = over + view.iter().map(size).sum::<u64>();

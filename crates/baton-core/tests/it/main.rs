@@ -29,6 +29,7 @@ mod scenarios;
 mod summaries;
 mod threads;
 mod tidy;
+mod truth;
 mod turns;
 mod windows;
 mod workflows;
