@@ -28,17 +28,26 @@ struct Row {
     truth: Truth,
 }
 
+/// Something that is counted of a policy's requests.
+struct Counted<'a> {
+    /// In the table.
+    words: &'static str,
+    /// In the JSON.
+    key: &'static str,
+    one: &'static str,
+    tally: &'a Tally,
+}
+
 impl Row {
-    /// What is counted of its requests: the words of the table, the key of the JSON, what one of
-    /// them is called.
-    fn tallies(&self) -> [(&'static str, &'static str, &'static str, &Tally); 4] {
-        let own = &self.truth;
+    fn counted(&self) -> [Counted<'_>; 4] {
+        let Truth { false_references, never_shown, cut, lost_messages } = &self.truth;
         [
-            ("false references", "false_references", "false reference", &own.false_references),
-            ("never shown", "never_shown", "result never shown", &own.never_shown),
-            ("cut, announced", "cut_announced", "result cut and announced", &own.cut),
-            ("lost user messages", "lost_user_messages", "lost user message", &own.lost_messages),
+            ("false references", "false_references", "false reference", false_references),
+            ("never shown", "never_shown", "result never shown", never_shown),
+            ("cut, announced", "cut_announced", "result cut and announced", cut),
+            ("lost user messages", "lost_user_messages", "lost user message", lost_messages),
         ]
+        .map(|(words, key, one, tally)| Counted { words, key, one, tally })
     }
 }
 
@@ -63,18 +72,7 @@ pub(super) fn run(place: &Place, args: &LabArgs) -> Outcome {
     if sessions == 0 {
         return Err(nothing(&measured, args));
     }
-    let base = measured.sums[0];
-    let rows: Vec<Row> = ask
-        .policies
-        .iter()
-        .zip(measured.sums.iter().zip(&measured.truths))
-        .map(|(name, (sums, truth))| Row {
-            name: *name,
-            sums: *sums,
-            figures: sums.figures(&base),
-            truth: truth.clone(),
-        })
-        .collect();
+    let rows = rows(&ask.policies, &measured);
     let tables = [drawn(&rows), counted_truth(&rows), first_places(&rows)].concat();
     let mut out = format!("{}\n{tables}\n{}", scope(&measured, args), answer(&rows));
     if let Some((file, kind)) = picture {
@@ -86,18 +84,28 @@ pub(super) fn run(place: &Place, args: &LabArgs) -> Outcome {
     Ok(if args.check { checked(reply, &rows) } else { reply })
 }
 
+fn rows(policies: &[Name], measured: &Measured) -> Vec<Row> {
+    let base = measured.sums[0];
+    let all = policies.iter().zip(measured.sums.iter().zip(&measured.truths));
+    let row = |(name, (sums, truth)): (&Name, (&Sums, &Truth))| Row {
+        name: *name,
+        sums: *sums,
+        figures: sums.figures(&base),
+        truth: truth.clone(),
+    };
+    all.map(row).collect()
+}
+
 /// Says what is false of Baton's own requests, and fails if anything is.
 fn checked(mut reply: Reply, rows: &[Row]) -> Reply {
     let Some(own) = rows.iter().find(|row| row.name == Name::Baton && !row.truth.is_true()) else {
         return reply;
     };
-    let [untrue, never, _, lost] = own.tallies().map(|(words, _, _, tally)| (words, tally.count));
-    let found: Vec<String> = [untrue, never, lost]
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(words, count)| format!("{count} {words}"))
-        .collect();
-    let message = format!("Baton's own requests are not true: {}", found.join(", "));
+    let [untrue, never, _, lost] = own.counted();
+    let found = [untrue, never, lost].into_iter().filter(|own| own.tally.count > 0);
+    let found: Vec<String> =
+        found.map(|own| format!("{}: {}", own.words, own.tally.count)).collect();
+    let message = format!("Baton's own requests are not true ({})", found.join(", "));
     reply.errors.push_str(&format!("error: {message}\n"));
     reply.code = PROTOCOL;
     if let Value::Object(json) = &mut reply.json {
@@ -221,28 +229,25 @@ fn drawn(rows: &[Row]) -> String {
 
 /// A second table: how true the requests of each policy were.
 fn counted_truth(rows: &[Row]) -> String {
-    let head = rows.iter().take(1).map(|row| {
-        let words = row.tallies().map(|(words, ..)| words.to_owned());
-        ["policy".to_owned()].into_iter().chain(words).collect::<Vec<_>>()
+    let line = |name: String, cells: [String; 4]| [name].into_iter().chain(cells).collect();
+    let head = rows.iter().take(1);
+    let head = head.map(|row| line("policy".to_owned(), row.counted().map(|own| own.words.into())));
+    let counts = rows.iter().map(|row| {
+        line(row.name.to_string(), row.counted().map(|own| own.tally.count.to_string()))
     });
-    let lines = rows.iter().map(|row| {
-        let counts = row.tallies().map(|(.., tally)| tally.count.to_string());
-        [row.name.to_string()].into_iter().chain(counts).collect::<Vec<_>>()
-    });
-    format!("\n{}", table(&head.chain(lines).collect::<Vec<_>>()))
+    let lines: Vec<Vec<String>> = head.chain(counts).collect();
+    format!("\n{}", table(&lines))
 }
 
 /// The first place of everything that was counted.
 fn first_places(rows: &[Row]) -> String {
     let mut out = String::new();
     for row in rows {
-        for (_, _, one, tally) in row.tallies() {
-            if let Some(Found { session, call, quote }) = &tally.first {
-                let session = text::shown(session, 60);
-                let name = row.name;
-                out.push_str(&format!(
-                    "{name}: first {one}: session {session}, call {call}: {quote}\n"
-                ));
+        for own in row.counted() {
+            if let Some(Found { session, call, quote }) = &own.tally.first {
+                let (name, one, session) = (row.name, own.one, text::shown(session, 60));
+                let place = format!("session {session}, call {call}: {quote}");
+                out.push_str(&format!("{name}: first {one}: {place}\n"));
             }
         }
     }
@@ -319,7 +324,7 @@ fn as_json(rows: &[Row], measured: &Measured) -> Value {
                 "seen": row.sums.facts.seen,
                 "peak_most": row.sums.peak_most,
             });
-            for (_, key, _, tally) in row.tallies() {
+            for Counted { key, tally, .. } in row.counted() {
                 more[key] = json!(tally.count);
                 more["first_places"][key] = json!(tally.first);
             }
@@ -386,6 +391,35 @@ impl Progress {
     fn clear(&mut self) {
         if self.drawn.take().is_some() {
             let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(name: Name, truth: Truth) -> (u8, String) {
+        let sums = Sums::default();
+        let row = Row { name, sums, figures: sums.figures(&sums), truth };
+        let reply = checked(Reply::new("", json!({ "ok": true })), &[row]);
+        assert_eq!(reply.json["ok"], Value::Bool(reply.code == 0));
+        (reply.code, reply.errors)
+    }
+
+    #[test]
+    fn a_check_fails_by_what_is_false_never_shown_or_lost() {
+        let two = || Tally { count: 2, first: None };
+        assert_eq!(code(Name::Baton, Truth::default()), (0, String::new()));
+        assert_eq!(code(Name::Baton, Truth { cut: two(), ..Truth::default() }).0, 0);
+        for (truth, words) in [
+            (Truth { false_references: two(), ..Truth::default() }, "false references: 2"),
+            (Truth { never_shown: two(), ..Truth::default() }, "never shown: 2"),
+            (Truth { lost_messages: two(), ..Truth::default() }, "lost user messages: 2"),
+        ] {
+            assert_eq!(code(Name::Full, truth.clone()).0, 0, "another policy may do so");
+            let error = format!("error: Baton's own requests are not true ({words})\n");
+            assert_eq!(code(Name::Baton, truth), (3, error));
         }
     }
 }

@@ -50,6 +50,11 @@ fn a_table_and_an_answer() {
     mask:10     0.500   0.500      0.000  0.000     2614         3092  84.8 %  1.23  1.40
     mask:10/20  1.000   1.000      1.000  1.000     2634         3264  90.5 %  1.00  1.00
 
+    policy      false references  never shown  cut, announced  lost user messages
+    full        0                 0            0               0
+    mask:10     0                 0            0               0
+    mask:10/20  0                 0            0               0
+
     `mask:10/20` would have cost the same as sending everything; it would have forgotten none of the 4 needed facts.
     "#);
 }
@@ -266,6 +271,65 @@ fn a_picture_is_drawn() {
     assert_eq!(lab(&place, "talk.json --policy full --plot b.svg").code, 0);
     let picture = fs::read_to_string(place.root().join("b.svg")).unwrap();
     assert!(picture.contains("no action needed a fact"));
+}
+
+/// A result is read twice, and the user says something in between that is not in the first words.
+fn twice_read() -> String {
+    let file: String =
+        (1..40).map(|n| format!("{n}\tlet value_{n} = compute_{n}(all);\n")).collect();
+    let acts = json!([{ "n": "Read", "args": "a.rs" }]);
+    let asks = json!({ "r": "assistant", "t": "", "a": acts });
+    let told = json!({ "r": "obs", "t": file });
+    let talk = [
+        json!({ "r": "user", "t": "go" }),
+        asks.clone(),
+        told.clone(),
+        json!({ "r": "user", "t": "Mind the second part." }),
+        asks.clone(),
+        told,
+        asks,
+        json!({ "r": "assistant", "t": "done" }),
+    ];
+    format!("{}\n", json!({ "id": "twice", "source": "hand", "over": 0, "msgs": talk }))
+}
+
+#[test]
+fn what_is_false_or_missing_is_counted_with_its_first_place() {
+    let place = Place::new(crate::BATON);
+    place.write("s.jsonl", session("one") + &twice_read() + &twice_read());
+    let answer = lab(&place, "s.jsonl --policy full,mask:0,last:1");
+    assert_eq!(answer.code, 0, "{}", answer.errors);
+    let from = answer.out.find("policy  false").unwrap();
+    let (table, _) = answer.out[from..].split_once("\n\n`mask:0` would").unwrap();
+    insta::assert_snapshot!(table, @r"
+    policy  false references  never shown  cut, announced  lost user messages
+    full    0                 0            0               0
+    mask:0  0                 16           0               0
+    last:1  0                 0            0               2
+
+    mask:0: first result never shown: session one, call 2: o1: known_fact_0
+    last:1: first lost user message: session twice, call 3: Mind the second part.
+    ");
+    let json = lab(&place, "s.jsonl --policy mask:0,last:1 --json").json();
+    let [full, masked, last] = [0, 1, 2].map(|at| &json["policies"][at]);
+    assert_eq!((&full["false_references"], &full["never_shown"]), (&json!(0), &json!(0)));
+    assert_eq!(full["first_places"]["never_shown"], Value::Null);
+    assert_eq!((&masked["never_shown"], &masked["cut_announced"]), (&json!(16), &json!(0)));
+    assert_eq!(masked["first_places"]["never_shown"]["session"], "one");
+    assert_eq!(last["lost_user_messages"], 2);
+    let first = &last["first_places"]["lost_user_messages"];
+    assert_eq!(first, &json!({ "session": "twice", "call": 3, "quote": "Mind the second part." }));
+}
+
+#[test]
+fn a_check_is_about_batons_own_requests() {
+    let place = Place::new(crate::BATON);
+    place.write("good.jsonl", session("one"));
+    let answer = lab(&place, "good.jsonl --policy mask:0,baton --check");
+    assert_eq!((answer.code, answer.errors.as_str()), (0, ""), "{}", answer.out);
+    let answer = lab(&place, "good.jsonl --policy mask:0 --check");
+    assert_eq!(answer.code, 2);
+    assert!(answer.errors.contains("`--check` is about the policy `baton`"), "{}", answer.errors);
 }
 
 #[test]

@@ -250,8 +250,9 @@ impl<'s> Account<'s> {
                 continue;
             }
             let tally = if own.is_cut { &mut self.truth.cut } else { &mut self.truth.never_shown };
-            let text = &self.session.messages()[own.at].text;
-            let quote = truth::quote(&format!("{}: {}", own.id, text.trim_start()));
+            let lines = self.session.messages()[own.at].text.lines();
+            let first = lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+            let quote = truth::quote(&format!("{}: {first}", own.id));
             tally.add(|| place(self.session, next + 1, quote));
         }
         self.truth

@@ -60,7 +60,12 @@ impl fmt::Display for Falsehood {
 
 /// A text in at most 120 characters.
 pub fn quote(text: &str) -> String {
-    text::shown(text, QUOTE - 1)
+    // What cannot be shown takes more characters than it has.
+    let shown = text::shown(text, QUOTE);
+    match shown.char_indices().nth(QUOTE) {
+        Some(_) => shown.chars().take(QUOTE - 1).chain(['…']).collect(),
+        None => shown,
+    }
 }
 
 /// Judges the results of a request, which are given in the order of the request.

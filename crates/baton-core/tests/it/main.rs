@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read the sources and the packs from disk")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod accounts;
 mod approvals;
 mod cases;
 mod common;

@@ -74,6 +74,8 @@ fn any_other_text_is_false_and_the_place_is_told() {
     let long = "x".repeat(500);
     let Verdict::False(falsehood) = verdict_after("", &long, "y") else { panic!("it passes") };
     assert_eq!(falsehood.quote.chars().count(), truth::QUOTE);
+    assert_eq!(truth::quote(&"\t".repeat(100)).chars().count(), truth::QUOTE);
+    assert_eq!(truth::quote(&"x".repeat(120)), "x".repeat(120));
 }
 
 #[test]
