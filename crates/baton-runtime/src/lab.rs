@@ -88,7 +88,7 @@ struct Job {
 #[derive(Default)]
 struct Done {
     file: usize,
-    /// Of a session that is a line by itself.
+    /// The number of a session that is a line by itself.
     line: usize,
     sums: Vec<Sums>,
     truths: Vec<Truth>,

@@ -1,4 +1,4 @@
-//! What was false or missing in the requests of a session. Goes in: a session and a policy. Comes out:
+//! The account of a session's requests: what was false or missing in them. Goes in: a session and a policy. Comes out:
 //! its sums, and how often a request said something false, a result was never shown, or a message of
 //! the user was lost, with the first place of each.
 //!
@@ -14,7 +14,7 @@ use super::session::{Message, Role};
 use super::truth::{self, Reader, SentResult, Verdict};
 use crate::id::ObservationId;
 
-/// Where something was first found.
+/// The place where something was first found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Place {
     pub session: String,
@@ -42,7 +42,7 @@ impl Tally {
     }
 }
 
-/// How true the requests of a policy were.
+/// The counts of what was false or missing in a policy's requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Truth {
     /// Places of results that are not what the tool returned, each counted once.
@@ -64,7 +64,7 @@ impl Truth {
         self.lost_messages.join(later.lost_messages);
     }
 
-    /// What is cut and announced is true.
+    /// Nothing is false, never shown or lost. A cut that is announced is true.
     pub fn is_true(&self) -> bool {
         let wrong = [&self.false_references, &self.never_shown, &self.lost_messages];
         wrong.iter().all(|tally| tally.count == 0)
@@ -274,7 +274,7 @@ fn text_of<'a>(piece: Piece, session: &'a Prepared, policy: &'a dyn Policy) -> O
     }
 }
 
-/// Whether a text has these words of the user: all of them, or their beginning and how to get the
+/// A text has these words of the user if it has all of them, or their beginning and how to get the
 /// rest.
 fn tells(text: &str, words: &str) -> bool {
     text.contains(words) || is_kept_by_path(text, words)

@@ -27,7 +27,7 @@ pub(super) struct Own {
     pieces: Vec<Piece>,
     archive: Option<Piece>,
     forms: Vec<Form>,
-    /// Of each form.
+    /// The text of each form.
     texts: Vec<String>,
     /// By message: the form in which it was last shown. What did not change keeps it.
     shown: IndexMap<usize, FormId>,

@@ -1,4 +1,4 @@
-//! Whether a request is true. Goes in: the results of a request as they are sent, and what the tools
+//! The checker of requests: does a request show what the tools returned? Goes in: the results of a request as they are sent, and what the tools
 //! returned. Comes out: for each result, whether it is there whole, cut, as a stub, in its short form,
 //! or false, with the place.
 //!
@@ -45,7 +45,7 @@ pub enum Verdict {
 /// The first place of a result that is not true.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Falsehood {
-    /// Of the text that is sent, counted from 1.
+    /// A line of the text that is sent, counted from 1.
     pub line: usize,
     /// That line, at most 120 characters.
     pub quote: String,
@@ -193,12 +193,12 @@ fn first_line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
 }
 
-/// Whether a line is the header of this result: `[o12] Read src/a.rs: lines 1-40 of 120`.
+/// A line can be the header of this result: `[o12] Read src/a.rs: lines 1-40 of 120`.
 fn has_header(line: &str, id: ObservationId) -> bool {
     line.starts_with(&format!("[{id}] "))
 }
 
-/// What a tool returned, as far as it was not yet found in what is sent.
+/// A returned text, and how far it was found in what is sent.
 struct Returned<'t> {
     id: ObservationId,
     lines: Vec<&'t str>,
@@ -222,13 +222,13 @@ impl<'t> Returned<'t> {
         self.header == 1 && line.starts_with(self.lines[0])
     }
 
-    /// Whether the tool put numbers before its lines. A line that happens to begin with one in the
+    /// The tool put numbers before its lines. A line that happens to begin with one in the
     /// middle of an output does not make that output numbered.
     fn is_numbered(&self) -> bool {
         self.lines.get(self.header).is_some_and(|line| Numbered::read(line).is_some())
     }
 
-    /// Whether the next line is this one, counted from 1.
+    /// The next line is this one, counted from 1.
     fn is_line(&self, number: u32) -> bool {
         self.at + 1 == number as usize + self.header
     }
@@ -256,7 +256,7 @@ impl<'t> Returned<'t> {
     }
 }
 
-/// Whether each of these lines has the number after the one before.
+/// Each of these lines has the number after that of the line before.
 fn is_run<'t>(lines: impl Iterator<Item = Option<Numbered<'t>>>) -> bool {
     let mut next = None;
     for line in lines {
@@ -297,7 +297,7 @@ fn check_stub(
 }
 
 impl Returned<'_> {
-    /// Whether a line that has no number of its own is at this place.
+    /// A line without a number of its own is at this place.
     fn has_at(&self, line: &Numbered<'_>) -> bool {
         let place = (line.number as usize).checked_sub(1);
         let own = place.and_then(|place| self.lines.get(place + self.header));
@@ -308,7 +308,7 @@ impl Returned<'_> {
 /// A line with the number that a tool put before it: `  118→text`.
 #[derive(Debug, Clone, Copy)]
 struct Numbered<'t> {
-    /// Of spaces and digits together; 0 where there are no spaces.
+    /// Spaces and digits together; 0 where there are no spaces.
     width: usize,
     number: u32,
     separator: char,

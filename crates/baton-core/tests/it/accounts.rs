@@ -1,4 +1,4 @@
-//! What the lab counts of a session's requests: false places, results never shown, cut ones, lost
+//! The lab's account of a session's requests: false places, results never shown, cut ones, lost
 //! messages of the user.
 
 use baton_core::lab::account::{self, Place, Tally, Truth};
@@ -91,7 +91,7 @@ impl Policy for Scripted {
 /// 0 user, 1 call, 2 result, 3 call, 4 result, 5 call, 6 words, 7 user, 8 words.
 fn two_readings() -> Prepared {
     prepared(vec![
-        user("Mend it."),
+        user("Fix it."),
         call(),
         result(file(1..11)),
         call(),
@@ -201,7 +201,7 @@ fn a_message_of_the_user_that_a_later_request_lacks_is_lost() {
     let session = || {
         let summary = Message::summary("So far: nothing.");
         let instructions = Message::new(Role::System, "Be brief.", Vec::new());
-        let (one, two) = (user("Mend the parser.\nThen stop."), user("  \n"));
+        let (one, two) = (user("Fix the parser.\nThen stop."), user("  \n"));
         prepared(vec![instructions, one, two, call(), result("x"), summary, call(), said("ok")])
     };
     let lost = |words: &[(usize, usize, &str)], inserted: Option<&str>| {
@@ -213,17 +213,17 @@ fn a_message_of_the_user_that_a_later_request_lacks_is_lost() {
     let without = [(0, 5, "")];
     assert_eq!(lost(&without, None), Tally::default());
     let gone = [(0, 5, ""), (0, 0, ""), (0, 2, ""), (1, 1, "")];
-    let expected = Tally { count: 1, first: found(2, "Mend the parser.\\nThen stop.") };
+    let expected = Tally { count: 1, first: found(2, "Fix the parser.\\nThen stop.") };
     assert_eq!(lost(&gone, None), expected);
-    assert_eq!(lost(&gone, Some("The user said:\nMend the parser.\nThen stop.\n")).count, 0);
-    assert_eq!(lost(&gone, Some("The user said:\nMend the parser. Then stop.\n")).count, 1);
-    let shortened = [(0, 5, ""), (1, 1, "Mend the parser.")];
+    assert_eq!(lost(&gone, Some("The user said:\nFix the parser.\nThen stop.\n")).count, 0);
+    assert_eq!(lost(&gone, Some("The user said:\nFix the parser. Then stop.\n")).count, 1);
+    let shortened = [(0, 5, ""), (1, 1, "Fix the parser.")];
     assert_eq!(lost(&shortened, None).count, 1, "half of it is not all of it");
 }
 
 #[test]
 fn a_long_message_may_be_kept_by_its_path() {
-    let long = format!("Mend {} in it.", "all_of_the_modules ".repeat(20));
+    let long = format!("Fix {} in it.", "all_of_the_modules ".repeat(20));
     let head: String = long.chars().take(100).collect();
     let session = || prepared(vec![user(&long), call(), result("x"), call()]);
     let lost = |kept: &str| {
@@ -233,7 +233,7 @@ fn a_long_message_may_be_kept_by_its_path() {
     };
     assert_eq!(lost(&format!("- {head} ... Recall u1")), 0);
     assert_eq!(lost(&format!("- {head}\n  (all of it: Recall u12)")), 0);
-    assert_eq!(lost(&format!("- {head}")), 1, "nothing says how to get the rest");
+    assert_eq!(lost(&format!("- {head}")), 1, "the way to the rest is missing");
     assert_eq!(lost(&format!("Recall u1: {head}")), 1, "that is before it");
     assert_eq!(lost(&format!("{head} Recall us")), 1);
     assert_eq!(lost(&format!("{} Recall u1", &head[..90])), 1, "less than its beginning");
