@@ -916,8 +916,9 @@ Examples:
   echo 'Why does @src/lib.rs not build?' | baton debug mentions
   echo 'See @\"my notes.md\".' | baton debug mentions --root ../other --json
 
-A mention is @ and a relative path, or @ and a path in double quotes, not right behind a letter or
-digit. What is no file inside the root is left alone; more than 5 files are counted.")]
+A mention is @ and a relative path, or @ and a path in double quotes, not right after an ASCII
+letter or digit. A range may follow: @a.rs:10-20, @a.rs:12, @a.rs#L1-L5. A path that is missing or a
+folder is left alone and reported; more than 5 files are counted.")]
     Mentions {
         /// The project that the paths are relative to [default: this folder]
         #[arg(long, value_name = "DIR")]

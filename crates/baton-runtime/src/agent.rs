@@ -246,11 +246,12 @@ impl Agent {
         self.cost
     }
 
-    /// The files that a person's words mention are named behind them.
-    pub fn with_mentions(&self, text: &str) -> String {
+    /// The user's words with a reminder for each file that they mention, and notices for the user
+    /// about mentions that are not files.
+    pub fn with_mentions(&self, text: &str) -> (String, Vec<String>) {
         let root = &self.workshop.root;
-        let is_file = |path: &str| root.inside(path).is_ok_and(|inside| root.is_file(&inside));
-        baton_core::mention::find(text, is_file).appended(text)
+        let mentions = baton_core::mention::find(text, |path| root.target(path));
+        (mentions.appended(text), mentions.notices)
     }
 
     /// Continues a turn whose answer was refused. A correction that the conversation holds already

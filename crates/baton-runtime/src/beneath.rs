@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use baton_core::id::Mtime;
+use baton_core::mention::Target;
 use baton_core::observation::shapes::{Entry, Kind};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -134,6 +135,17 @@ impl Root {
     /// Whether there is such a file.
     pub fn is_file(&self, inside: &str) -> bool {
         self.read(inside).is_ok()
+    }
+
+    /// What a path that the user mentions leads to.
+    pub fn target(&self, given: &str) -> Target {
+        match self.inside(given) {
+            Ok(inside) if self.is_file(&inside) => Target::File,
+            Ok(inside) if self.resolve(&inside, OFlags::PATH | OFlags::DIRECTORY).is_ok() => {
+                Target::Folder
+            }
+            _ => Target::Missing,
+        }
     }
 
     /// Whether a path, as a search found it, is really there and beneath the root.

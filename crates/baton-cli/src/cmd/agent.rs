@@ -31,13 +31,16 @@ pub(super) fn exec(place: &Place, args: &ExecArgs) -> Outcome {
     let prompt = prompt(&args.prompt)?;
     let talk = Talk::new(place, &args.talk)?;
     let mut agent = talk.agent()?;
-    let prompt = agent.with_mentions(&prompt);
+    let is_quiet = place.json;
+    let (prompt, notices) = agent.with_mentions(&prompt);
+    if !is_quiet {
+        tell_all(&notices, false);
+    }
     // A turn that was interrupted is over when another begins.
     agent.close("another task came", &mut |heard| tell(&heard, false)).map_err(failed)?;
     agent.ask(&prompt).map_err(failed)?;
     let interrupt = Interrupt::default();
     watch_signals(&Arc::new(Mutex::new(interrupt.clone())))?;
-    let is_quiet = place.json;
     let ran = agent.run(talk.limit, &interrupt, &mut |heard| {
         if !is_quiet {
             tell(&heard, false);
@@ -47,7 +50,7 @@ pub(super) fn exec(place: &Place, args: &ExecArgs) -> Outcome {
         Ok(ending) => ending,
         Err(error) => return Err(failed(error)),
     };
-    Ok(reply(&agent, ending))
+    Ok(reply(&agent, ending, &notices))
 }
 
 fn prompt(given: &str) -> Result<String, Failure> {
@@ -72,7 +75,7 @@ fn prompt(given: &str) -> Result<String, Failure> {
     }
 }
 
-fn reply(agent: &Agent, ending: Option<Ending>) -> Reply {
+fn reply(agent: &Agent, ending: Option<Ending>, notices: &[String]) -> Reply {
     let (code, said) = match ending {
         Some(Ending::Done(text)) => (0, text),
         Some(Ending::Failed(why)) => (PROTOCOL, format!("failed: {why}")),
@@ -89,6 +92,7 @@ fn reply(agent: &Agent, ending: Option<Ending>) -> Reply {
             "usage": usage,
             "cost_nano_dollars": agent.cost(),
             "transcript": agent.transcript().to_string_lossy(),
+            "notices": notices,
         }),
     );
     reply.code = code;
@@ -272,6 +276,12 @@ fn tell(heard: &Heard<'_>, with_words: bool) {
     };
 }
 
+fn tell_all(notices: &[String], with_words: bool) {
+    for notice in notices {
+        tell(&Heard::Said(notice.clone()), with_words);
+    }
+}
+
 pub(super) fn chat(place: &Place, args: &TalkArgs) -> Outcome {
     if !std::io::stdin().is_terminal() || place.json {
         return Err(Failure::new(USAGE, "chat needs a terminal")
@@ -331,7 +341,9 @@ fn turn(
         *current = interrupt.clone();
     }
     agent.close("another turn began", &mut |heard| tell(&heard, true)).map_err(failed)?;
-    agent.ask(&agent.with_mentions(line)).map_err(failed)?;
+    let (line, notices) = agent.with_mentions(line);
+    tell_all(&notices, true);
+    agent.ask(&line).map_err(failed)?;
     let ran = agent.run(talk.limit, &interrupt, &mut |heard| tell(&heard, true));
     let mut err = std::io::stderr();
     let said = match &ran {

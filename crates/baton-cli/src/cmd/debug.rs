@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use baton_core::id::ObservationId;
+use baton_core::mention::{self, Target};
 use baton_core::observation::{self, Envelope};
-use baton_core::{mention, text};
+use baton_core::text;
 use baton_runtime::load;
 use serde_json::json;
 
@@ -44,14 +45,27 @@ pub(super) fn mentions(place: &Place, root: Option<PathBuf>) -> Outcome {
         })?;
     let message = load::text(Path::new("-"), load::SMALL)
         .map_err(|error| Failure::unreadable("message", error))?;
-    let is_file = |path: &str| {
-        let found = std::fs::canonicalize(inside.join(path));
-        found.is_ok_and(|path| path.starts_with(&inside) && path.is_file())
-    };
-    let found = mention::find(&message, is_file);
+    let found = mention::find(&message, |path| target(&inside, path));
     let whole = found.appended(&message);
-    let json = json!({ "ok": true, "mentions": found.paths, "more": found.more, "message": whole });
-    Ok(Reply::new(whole, json))
+    let notices: String = found.notices.iter().map(|notice| format!("[{notice}]\n")).collect();
+    let json = json!({
+        "ok": true,
+        "mentions": found.paths,
+        "more": found.more,
+        "lines": found.lines,
+        "notices": found.notices,
+        "message": whole,
+    });
+    Ok(Reply { errors: notices, ..Reply::new(whole, json) })
+}
+
+fn target(root: &Path, path: &str) -> Target {
+    match std::fs::canonicalize(root.join(path)) {
+        Ok(path) if !path.starts_with(root) => Target::Missing,
+        Ok(path) if path.is_file() => Target::File,
+        Ok(path) if path.is_dir() => Target::Folder,
+        _ => Target::Missing,
+    }
 }
 
 /// The same JSON, without characters that the terminal must not see and that would be shown in a

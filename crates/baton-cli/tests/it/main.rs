@@ -17,6 +17,7 @@ mod hostile;
 mod knowing;
 mod lab;
 mod lying;
+mod mentions;
 mod providers;
 mod remember;
 mod replay;

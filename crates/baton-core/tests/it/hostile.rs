@@ -65,7 +65,7 @@ impl Parsers {
             "observation" => crate::observations::survives(&text),
             "recording" => crate::lab::survives(&text),
             "package" => baton_core::handoff::package::read(&text).is_ok(),
-            "mention" => !mention::find(&text, |_| true).paths.is_empty(),
+            "mention" => !mention::find(&text, |_| mention::Target::File).paths.is_empty(),
             other => panic!("no parser {other}"),
         }
     }

@@ -2,11 +2,16 @@
 
 use baton_core::freshness::Freshness;
 use baton_core::id::Mtime;
-use baton_core::mention::{self, MOST};
+use baton_core::mention::{self, MOST, Mentions, Target};
 use proptest::prelude::*;
 
+/// What a message mentions where these paths are files.
+fn find(message: &str, mut is_file: impl FnMut(&str) -> bool) -> Mentions {
+    mention::find(message, |path| if is_file(path) { Target::File } else { Target::Missing })
+}
+
 fn found(message: &str) -> Vec<String> {
-    mention::find(message, |_| true).paths
+    find(message, |_| true).paths
 }
 
 #[test]
@@ -22,15 +27,20 @@ fn what_is_a_mention_and_what_is_none() {
         ("see @Makefile. And", vec!["Makefile"]),
         ("@.gitignore and @a-b_c.d", vec![".gitignore", "a-b_c.d"]),
         ("@. @.. @...", vec![]),
-        // Not behind a letter or a digit, of any script.
+        // Not after an ASCII letter or digit; other scripts are written without spaces.
         ("mail me@example.org or 7@a.rs", vec![]),
-        ("é@a.rs 看@a.rs ж@a.rs ٣@a.rs", vec![]),
+        ("é@a.rs 看@b.rs ж@c.rs ٣@d.rs", vec!["a.rs", "b.rs", "c.rs", "d.rs"]),
         ("，@a.rs。@b.rs", vec!["a.rs", "b.rs"]),
         ("_@a.rs -@b.rs @@c.rs", vec!["a.rs", "b.rs", "c.rs"]),
-        // Names with spaces and other letters need quotes; without, the name ends there.
+        // Names with spaces need quotes; without, the name ends there. Other letters need none.
         ("@\"my notes.md\" and @\"文档/说明.md\"", vec!["my notes.md", "文档/说明.md"]),
-        ("@文档.md", vec![]),
-        ("@a文", vec!["a"]),
+        ("@文档.md", vec!["文档.md"]),
+        ("@a文", vec!["a文"]),
+        ("@文，@档。@一；@二：@三、@四！@五？@六）@七」@八", {
+            vec!["文", "档", "一", "二", "三"]
+        }),
+        ("@cafe\u{301}.md @मूल.md @🎉.md", vec!["cafe\u{301}.md", "मूल.md", "🎉.md"]),
+        ("@a\u{3000}b @c\u{a0}d @e\u{202e}f", vec!["a", "c", "e"]),
         ("x@\"a.rs\"", vec![]),
         ("@\"\" @\"never closed\n\"", vec![]),
         ("@\"a\u{202e}b.rs\" @\"a\tb\"", vec![]),
@@ -51,9 +61,9 @@ fn what_is_a_mention_and_what_is_none() {
 #[test]
 fn what_does_not_exist_is_left_alone() {
     let only = |path: &str| path == "b.rs";
-    let mentions = mention::find("@a.rs @b.rs @types/node", only);
+    let mentions = find("@a.rs @b.rs @types/node", only);
     assert_eq!((mentions.paths, mentions.more), (vec!["b.rs".to_owned()], 0));
-    let none = mention::find("@a.rs\n", |_| false);
+    let none = find("@a.rs\n", |_| false);
     assert_eq!(none.appended("@a.rs\n"), "@a.rs\n");
 }
 
@@ -61,7 +71,7 @@ fn what_does_not_exist_is_left_alone() {
 fn a_block_has_exactly_these_bytes() {
     let message = "Why does @src/utils/auth.ts fail?";
     assert_eq!(
-        mention::find(message, |_| true).appended(message),
+        find(message, |_| true).appended(message),
         "Why does @src/utils/auth.ts fail?\n\
          \n\
          <system-reminder>\n\
@@ -69,7 +79,7 @@ fn a_block_has_exactly_these_bytes() {
          You MUST read this file with the Read tool before answering.\n\
          </system-reminder>\n"
     );
-    let quoted = mention::find("@\"a b.md\"", |_| true).blocks();
+    let quoted = find("@\"a b.md\"", |_| true).blocks();
     assert!(quoted.contains("\nThe user mentioned @\"a b.md\".\n"), "{quoted}");
 }
 
@@ -79,7 +89,7 @@ fn five_are_named_and_the_rest_is_counted() {
         let names: Vec<String> = (0..count).map(|n| format!("@f{n}.rs")).collect();
         // Once more each: they are still the same files.
         let message = format!("{} {}", names.join(" "), names.join(" "));
-        let blocks = mention::find(&message, |_| true).blocks();
+        let blocks = find(&message, |_| true).blocks();
         assert_eq!(blocks.matches("<system-reminder>\n").count(), named, "{count}");
         assert_eq!(blocks.contains("more…)"), more.is_some(), "{count}");
         if let Some(more) = more {
@@ -90,19 +100,64 @@ fn five_are_named_and_the_rest_is_counted() {
 }
 
 #[test]
+fn the_longest_name_that_is_a_file_is_meant() {
+    for (files, message, path) in [
+        (&["a.rs"][..], "看@a.rs讲什么", Some("a.rs")),
+        (&["a.rs", "a.rs讲"], "看@a.rs讲什么", Some("a.rs讲")),
+        (&["文档"], "看@文档讲什么", Some("文档")),
+        (&["文档.md"], "@文档.md.", Some("文档.md")),
+        (&["a.rs"], "@a.rs.讲", Some("a.rs")),
+        (&["a", "src"], "@a.rs @src/x.rs", None),
+        (&["a"], "@\"a文\"", None),
+    ] {
+        let mentions = find(message, |path| files.contains(&path));
+        assert_eq!(mentions.paths.first().map(String::as_str), path, "{message}");
+    }
+}
+
+#[test]
+fn a_range_belongs_to_the_name_before_it() {
+    for (message, range) in [
+        ("@a.rs:497-520", Some([497, 520])),
+        ("@a.rs:520-497", Some([497, 520])),
+        ("@a.rs:12–20", Some([12, 20])),
+        ("@a.rs#L1-5", Some([1, 5])),
+        ("@a.rs:12-", Some([12, 12])),
+        ("@a.rs:99999999999999999999", None),
+        ("@a.rs#12", None),
+        ("@a.rs.:12", Some([12, 12])),
+        ("@a.rs :12", None),
+    ] {
+        let mentions = find(message, |_| true);
+        assert_eq!(mentions.lines.get("a.rs").map(|own| own[0]), range, "{message}");
+    }
+    let both = find("@a.rs:1 @./a.rs:2 @a.rs:1", |_| true);
+    assert_eq!(both.lines["a.rs"], [[1, 1], [2, 2]]);
+}
+
+#[test]
 fn only_existing_files_count() {
     let message: String = (0..20).map(|n| format!("@f{n} ")).collect();
     let even = |path: &str| path[1..].parse::<u32>().unwrap() % 2 == 0;
-    let mentions = mention::find(&message, even);
+    let mentions = find(&message, even);
     assert_eq!(mentions.paths, ["f0", "f2", "f4", "f6", "f8"]);
     assert_eq!(mentions.more, 5);
 }
 
 #[test]
 fn a_message_full_of_marks_is_read_in_linear_time() {
-    for piece in ["@", "@\"", "@a", "@a/../", "@\"x ", "文@", "@./"] {
-        let message = piece.repeat(2_000_000 / piece.len());
-        assert!(mention::find(&message, |_| true).paths.len() <= MOST, "{piece}");
+    let long = format!("@{}", "文".repeat(2_000));
+    for piece in ["@", "@\"", "@a", "@a/../", "@\"x ", "文@", "@./", "文", "@文.", &long] {
+        for is_there in [true, false] {
+            let message = format!("@{}", piece.repeat(2_000_000 / piece.len()));
+            let mut looks = 0;
+            let mentions = find(&message, |_| {
+                looks += 1;
+                is_there
+            });
+            assert!(mentions.paths.len() <= MOST && mentions.notices.len() <= MOST + 1, "{piece}");
+            assert!(looks <= 300, "{piece}: {looks} looks");
+        }
     }
 }
 
@@ -110,7 +165,7 @@ proptest! {
     /// Whatever a message holds: the message stays, the paths stay inside, nothing comes twice.
     #[test]
     fn any_message_keeps_its_text(message in "(?s)(@|@|\\.\\./|\\./|a|/|\"| |文|\n){0,30}|.{0,60}") {
-        let mentions = mention::find(&message, |_| true);
+        let mentions = find(&message, |_| true);
         let whole = mentions.appended(&message);
         prop_assert!(whole.starts_with(&message));
         prop_assert!(mentions.paths.len() <= MOST);
