@@ -33,6 +33,8 @@ pub enum Error {
     Kind { path: String, what: &'static str },
     #[error("`{0}` is protected: it is not the agent's to write")]
     Protected(String),
+    #[error("`{0}` belongs to git; change it with git commands")]
+    Git(String),
     #[error("`{path}`: {source}")]
     Io { path: String, source: io::Error },
 }
@@ -44,7 +46,7 @@ impl Error {
             Error::Outside(_) => "OUTSIDE",
             Error::Missing(_) => "NOT_FOUND",
             Error::Kind { .. } => "WRONG_KIND",
-            Error::Protected(_) => "PROTECTED",
+            Error::Protected(_) | Error::Git(_) => "PROTECTED",
             Error::Io { .. } => "IO",
         }
     }
@@ -180,6 +182,20 @@ impl Root {
         Ok(entries)
     }
 
+    /// Whether a path may be written at all, asked before anything else is said about it.
+    pub fn check_writable(&self, inside: &str) -> Result<(), Error> {
+        if is_in_git(Path::new(inside)) {
+            return Err(Error::Git(shown(inside)));
+        }
+        let (folder, name) = inside.rsplit_once('/').unwrap_or((".", inside));
+        match self.resolve(folder, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(parent) => self.check_free(&parent, name, inside),
+            // Folders are checked when they are made.
+            Err(Error::Missing(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes a file whole; its folders are made. Whoever reads it sees the old or the new one.
     pub fn write(&self, inside: &str, content: &[u8]) -> Result<Mtime, Error> {
         let (folder, name) = match inside.rsplit_once('/') {
@@ -250,8 +266,11 @@ impl Root {
         use std::os::fd::AsRawFd;
         let link = format!("/proc/self/fd/{}", parent.as_raw_fd());
         let real = std::fs::read_link(link).map_err(|source| io_failed(inside, source))?;
-        if !real.starts_with(&self.path) {
+        let Ok(relative) = real.strip_prefix(&self.path) else {
             return Err(Error::Outside(shown(inside)));
+        };
+        if is_in_git(&relative.join(name)) {
+            return Err(Error::Git(shown(inside)));
         }
         let lower = |path: &Path| path.to_string_lossy().to_lowercase();
         let target = PathBuf::from(lower(&real.join(name)));
@@ -262,6 +281,12 @@ impl Root {
             false => Ok(()),
         }
     }
+}
+
+/// Whether a path is git's: the repository's own folder, that of another repository inside it, or
+/// the file in place of one.
+fn is_in_git(inside: &Path) -> bool {
+    inside.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
 }
 
 fn shown(inside: &str) -> String {

@@ -138,6 +138,7 @@ fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Done {
 /// A file as it is now.
 fn current(shop: &Workshop, path: &str) -> Result<(String, String, Mtime), Refusal> {
     let file = shop.root.inside(path)?;
+    shop.root.check_writable(&file)?;
     let mut opened = shop.root.read(&file)?;
     let shown = text::shown(&file, 200);
     if opened.size > FILE {
@@ -241,6 +242,7 @@ pub(super) struct WriteArgs {
 
 pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Done {
     let file = shop.root.inside(&args.path)?;
+    shop.root.check_writable(&file)?;
     if args.content.len() as u64 > FILE {
         return Err(refused("TOO_LARGE", format!("a file has at most {FILE} bytes")));
     }

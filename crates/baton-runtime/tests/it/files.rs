@@ -2,6 +2,7 @@
 //! swapped while we look, inputs without measure, questions that hide something. `BATON_SWEEP=all`
 //! for the large counts.
 
+mod git;
 mod ground;
 mod paths;
 mod questions;
