@@ -818,7 +818,7 @@ pub(crate) struct TalkArgs {
     /// When you are asked: before every act, only before what leaves the confinement, or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) approve: ApproveArg,
-    /// It may look and run commands, but not edit files
+    /// Change nothing: no edits, and commands find the project read-only and may write only $TMPDIR
     #[arg(long)]
     pub(crate) read_only: bool,
     /// How the model says what it wants done [default: native, or the configuration's]

@@ -192,7 +192,7 @@ impl Agent {
 
     fn assembled(setup: Setup, transcript: Transcript) -> Agent {
         let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit, facts } = setup;
-        let tools = tool::offered(workshop.writes);
+        let tools = workshop.offered();
         let conversation = Conversation::new(mind.protocol, tools, limits, mind.room.clone());
         let layers = Layers {
             model: mind.model.clone(),

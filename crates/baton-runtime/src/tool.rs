@@ -80,11 +80,11 @@ fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, Refusal> {
 }
 
 /// The tools that an agent is offered. Their words are part of every request: short, and the same
-/// from the first to the last.
-pub fn offered(writes: bool) -> Vec<Offered> {
+/// from the first to the last. `writes`: by its file tools; `commands_write`: by commands.
+pub fn offered(writes: bool, commands_write: bool) -> Vec<Offered> {
     let reading = [look::offers(), find::offers(), vec![recall::offer(), todo::offer()]].concat();
     let editing = if writes { edit::offers() } else { Vec::new() };
-    [reading, editing, vec![bash::offer()]].concat()
+    [reading, editing, vec![bash::offer(writes, commands_write)]].concat()
 }
 
 /// A tool as the model sees it.
@@ -101,6 +101,13 @@ fn offer(name: &str, description: &str, properties: Value, required: &[&str]) ->
 const ACTING: [&str; 4] = ["Edit", "MultiEdit", "Write", "Bash"];
 
 impl Workshop {
+    /// The tools of an agent that works here.
+    pub fn offered(&self) -> Vec<Offered> {
+        let root = self.root.path();
+        let commands_write = !self.shell.protected.iter().any(|own| root.starts_with(own));
+        offered(self.writes, commands_write)
+    }
+
     /// Runs one call to its end. `id` is of the observation that it becomes.
     pub fn run(
         &self,
@@ -140,8 +147,7 @@ impl Workshop {
     }
 
     fn unknown(&self, name: &str) -> Refusal {
-        let names: Vec<String> =
-            offered(self.writes).into_iter().map(|own| own.tool.name).collect();
+        let names: Vec<String> = self.offered().into_iter().map(|own| own.tool.name).collect();
         let near = baton_core::problem::nearest(name, &names)
             .map_or(String::new(), |near| format!(" Did you mean {near}?"));
         let name = baton_core::text::shown(name, 40);

@@ -165,13 +165,16 @@ impl<'a> Talk<'a> {
             board: board.as_deref(),
             confined: !args.no_sandbox,
             writes: !args.read_only,
+            commands_write: !args.read_only,
             mark: "talk",
             temporary: self.temporary.path(),
             approvals: Approvals { mode, person },
         };
         let workshop = workshop(&bench, &place.environment, &self.config.agent).map_err(|why| {
-            Failure::new(USAGE, why)
-                .hint("--no-sandbox runs its commands unconfined, at your own risk")
+            Failure::new(USAGE, why).hint(match args.no_sandbox {
+                true => "without --read-only its commands run, and may write the project",
+                false => "--no-sandbox runs its commands unconfined, at your own risk",
+            })
         })?;
         let folder = place.folder.strip_prefix(&self.root).unwrap_or(Path::new("."));
         // A recording has to be the same on another day and another machine.

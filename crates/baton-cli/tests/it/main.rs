@@ -19,6 +19,7 @@ mod lab;
 mod lying;
 mod mentions;
 mod providers;
+mod read_only;
 mod remember;
 mod replay;
 mod runs;

@@ -38,7 +38,11 @@ pub struct Bench<'a> {
     /// The blackboard, where there is one: nobody but Baton writes it.
     pub board: Option<&'a Path>,
     pub confined: bool,
+    /// True if the agent has tools that write files.
     pub writes: bool,
+    /// True if its commands may change the project: tests write what they build, so an agent that
+    /// has no such tools still may.
+    pub commands_write: bool,
     pub mark: &'a str,
     /// For what commands leave behind; lives as long as the agent.
     pub temporary: &'a Path,
@@ -63,16 +67,25 @@ pub fn workshop(
             }
             let mut closed = Closed::usual(bench.project, &board, bench.temporary, environment)?;
             closed.network = settings.network;
+            if !bench.commands_write {
+                closed.writable.clear();
+            }
             Some(closed)
+        }
+        false if !bench.commands_write && !sandbox::has_namespaces() => {
+            return Err(
+                "without namespaces commands cannot be kept from writing the project".to_owned()
+            );
         }
         false => None,
     };
+    let read_only = (!bench.commands_write).then(|| root.path().to_owned());
     let mut names: Vec<String> = VARIABLES.iter().map(|name| (*name).to_owned()).collect();
     names.extend(settings.env.iter().cloned());
     let shell = Shell {
         environment: environment.named(&names),
         closed,
-        protected: vec![board.clone()],
+        protected: [board.clone()].into_iter().chain(read_only).collect(),
         mark: bench.mark.to_owned(),
         ready: Mutex::default(),
     };
@@ -93,6 +106,7 @@ impl Builtin {
             board: Some(call.board),
             confined: call.confined,
             writes: call.writes,
+            commands_write: true,
             mark: call.mark,
             temporary,
             // Nobody watches a stage.

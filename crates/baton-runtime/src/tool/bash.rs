@@ -103,14 +103,23 @@ impl Workshop {
     }
 }
 
-pub(super) fn offer() -> Offered {
+pub(super) fn offer(writes: bool, commands_write: bool) -> Offered {
     let properties = json!({
         "command": { "type": "string" },
         "timeout": { "type": "integer", "description": "seconds; default 120" },
         "outside": { "type": "boolean", "description": "ask the person to run it unconfined" },
     });
-    let words = "Run a shell command in the project root, confined: it may write the project (unless you work read-only) and $TMPDIR, has no network, and nothing it starts outlives it. Every call is a new shell; files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command.";
-    super::offer("Bash", words, properties, &["command"])
+    let files = match (writes, commands_write) {
+        (true, true) => "it may write the project and $TMPDIR",
+        (false, true) => {
+            "it may write $TMPDIR and what builds and tests generate in the project, but must not change the project's files"
+        }
+        (_, false) => "the project is read-only, it may write only $TMPDIR",
+    };
+    let words = format!(
+        "Run a shell command in the project root, confined: {files}, has no network, and nothing it starts outlives it. Every call is a new shell; files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
+    );
+    super::offer("Bash", &words, properties, &["command"])
 }
 
 #[derive(Debug, Deserialize)]

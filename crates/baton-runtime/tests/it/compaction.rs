@@ -81,6 +81,7 @@ fn setup(place: &Place, summary_limit: Duration) -> Setup {
         board: None,
         confined: false,
         writes: true,
+        commands_write: true,
         mark: "talk",
         temporary: place.root(),
         approvals: Approvals { mode: Mode::Auto, person: None },
