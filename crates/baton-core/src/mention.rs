@@ -20,7 +20,7 @@ const LONGEST: usize = 4_096;
 /// its characters.
 const SHORTER: usize = 128;
 
-/// What a path leads to.
+/// The end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Target {
@@ -283,7 +283,7 @@ impl<'m> Search<'m, '_> {
         is_meant.then_some((path, target))
     }
 
-    /// Whether words are a path rather than a handle, a decorator or a package (`@scope/name`).
+    /// True if words are a path rather than a handle, a decorator or a package (`@scope/name`).
     fn is_path(&mut self, path: &'m str, target: Target) -> bool {
         let Some((first, rest)) = path.split_once('/') else { return path.contains('.') };
         let is_dotted = path.contains('.') || first.is_empty() || rest.is_empty();
@@ -316,7 +316,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Whether a path ends like the name of a file: `.py`, `.md`.
+/// True if a path ends like the name of a file: `.py`, `.md`.
 fn has_extension(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.rsplit_once('.').is_some_and(|(_, extension)| {

@@ -136,13 +136,23 @@ pub fn brief(call: &ToolCall) -> String {
     format!("{} {}", text::shown(&call.name, 40), text::shown(first, 100))
 }
 
-/// L1. Every word of it is in every request.
-fn system(root: &Path, facts: &[String]) -> String {
-    let mut out = format!(
-        "{}\n\nProject root: {}\n",
-        include_str!("agent/system.md").trim_end(),
-        text::shown(&root.to_string_lossy(), 400)
-    );
+/// L1. Every word of it is in every request. What depends on how an action is written must not
+/// contradict the protocol's own words.
+fn system(root: &Path, protocol: Protocol, facts: &[String]) -> String {
+    let (end, calls) = match protocol {
+        Protocol::Native => (
+            "Then answer in plain text without a tool call:",
+            "One answer may have several calls, also edits and a command that checks them: they run in order.",
+        ),
+        Protocol::Json | Protocol::React => (
+            "Then end with Finish, whose answer says",
+            "One answer has one call: you see its result before you choose the next one.",
+        ),
+    };
+    let words = include_str!("agent/system.md").trim_end();
+    let words = words.replace("{{end}}", end).replace("{{calls}}", calls);
+    let root = text::shown(&root.to_string_lossy(), 400);
+    let mut out = format!("{words}\n\nProject root: {root}\n");
     facts.iter().for_each(|fact| out.push_str(&format!("- {fact}\n")));
     out
 }
@@ -198,7 +208,7 @@ impl Agent {
             model: mind.model.clone(),
             max_output: mind.max_output,
             cache_key,
-            system: system(workshop.root.path(), &facts),
+            system: system(workshop.root.path(), mind.protocol, &facts),
             facts: facts.join("\n"),
             rules: String::new(),
         };

@@ -139,7 +139,7 @@ impl Root {
         self.read(inside).is_ok()
     }
 
-    /// What a path that the user mentions leads to.
+    /// The end of a path that the user mentions.
     pub fn target(&self, given: &str) -> Target {
         match self.inside(given) {
             Ok(inside) if self.is_file(&inside) => Target::File,
@@ -182,7 +182,7 @@ impl Root {
         Ok(entries)
     }
 
-    /// Whether a path may be written at all, asked before anything else is said about it.
+    /// Refuses a path that may not be written at all. Asked first: no other reason matters then.
     pub fn check_writable(&self, inside: &str) -> Result<(), Error> {
         if is_in_git(Path::new(inside)) {
             return Err(Error::Git(shown(inside)));
@@ -283,7 +283,7 @@ impl Root {
     }
 }
 
-/// Whether a path is git's: the repository's own folder, that of another repository inside it, or
+/// True if a path is git's: the repository's own folder, that of another repository inside it, or
 /// the file in place of one.
 fn is_in_git(inside: &Path) -> bool {
     inside.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))

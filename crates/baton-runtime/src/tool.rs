@@ -75,8 +75,22 @@ fn malformed(code: &'static str, message: &str) -> Refusal {
 
 /// The arguments, or what is wrong with them.
 fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, Refusal> {
-    serde_json::from_value(Value::Object(call.arguments.clone()))
+    let mut given = Value::Object(call.arguments.clone());
+    drop_nulls(&mut given);
+    serde_json::from_value(given)
         .map_err(|error| malformed("INVALID_ARGUMENTS", &format!("{}: {error}", call.name)))
+}
+
+/// Strict schemas know no optional arguments: a model writes null for what it leaves out.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, own| !own.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(all) => all.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
 }
 
 /// The tools that an agent is offered. Their words are part of every request: short, and the same
@@ -93,6 +107,7 @@ fn offer(name: &str, description: &str, properties: Value, required: &[&str]) ->
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
+    schema["additionalProperties"] = json!(false);
     let tool = Tool { name: name.to_owned(), description: description.to_owned(), schema };
     Offered { tool, only_reads: !ACTING.contains(&name) }
 }

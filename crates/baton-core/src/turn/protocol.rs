@@ -105,7 +105,8 @@ fn written(answer: &Answer, said: &str, read: Result<Written<'_>, String>, numbe
 fn from_json(said: &str) -> Result<Written<'_>, String> {
     let body = unfenced(said);
     let value: Value = serde_json::from_str(body).map_err(|error| {
-        format!("the answer is not one JSON object: {}", text::shown(&error.to_string(), 120))
+        let error = text::shown(&error.to_string(), 120);
+        format!("the answer is not one JSON object: {error}. To end the turn, use the tool Finish")
     })?;
     let Some(name) = value.get("tool").and_then(Value::as_str) else {
         return Err("the object has no `tool`".to_owned());
@@ -136,7 +137,8 @@ pub(crate) fn unfenced(said: &str) -> &str {
 fn from_text(said: &str) -> Result<Written<'_>, String> {
     let shape = "an action is one line: `Action: Tool[{\"argument\": …}]` or `Action: Finish[…]`";
     let Some((start, rest)) = action_line(said) else {
-        return Err(format!("there is no action; {shape}"));
+        let end = "To end the turn, write `Action: Finish[your answer]`";
+        return Err(format!("there is no action; {shape}. {end}"));
     };
     let Some((name, inside)) = rest.split_once('[') else {
         return Err(format!("the action has no `[`; {shape}"));
@@ -187,31 +189,60 @@ fn action_line(said: &str) -> Option<(usize, &str)> {
     None
 }
 
+/// The words about answers that are one JSON object.
+const JSON: &str = "Every answer is one JSON object and nothing else: {\"thought\": \"…\", \"tool\": \"NAME\", \"arguments\": {…}}. You get its result and answer again. Any other text is refused, also as the last answer. To end, use the tool Finish: {\"thought\": \"…\", \"tool\": \"Finish\", \"arguments\": {\"answer\": \"your answer\"}}.";
+
+/// The words about answers whose action is a line of text.
+const REACT: &str = "Every answer is a thought and one action, then stop:\nThought: what you know and what you do next\nAction: NAME[{\"argument\": \"value\"}]\nThe next message has its result, after `[tool]`; never write a result yourself. Text without an action is refused, also as the last answer. To end:\nAction: Finish[your answer]";
+
 /// L1, with the tools in it where the provider does not carry them.
 pub(crate) fn system(protocol: Protocol, words: &str, tools: &[Tool]) -> String {
     let how = match protocol {
         Protocol::Native => return words.to_owned(),
-        Protocol::Json => {
-            "Answer with one JSON object and nothing else: {\"thought\": \"…\", \"tool\": \"NAME\", \"arguments\": {…}}. You get its result and answer again. To end, use the tool Finish with {\"answer\": \"…\"}."
-        }
-        Protocol::React => {
-            "Answer with a thought and one action, then stop:\nThought: what you know and what you do next\nAction: NAME[{\"argument\": \"value\"}]\nYou get its result as `[tool] {…}` and answer again. To end:\nAction: Finish[your answer]"
-        }
+        Protocol::Json => JSON,
+        Protocol::React => REACT,
     };
-    let mut out = format!("{words}\n\n{how}\n\nTools:");
+    let mut out = format!("{words}\n\n{how}\n\nTools (`?`: may be left out):");
     for tool in tools {
-        let properties = tool.schema["properties"].as_object();
-        let required = tool.schema["required"].as_array();
-        let names = properties.into_iter().flatten().map(|(name, own)| {
-            let is_required =
-                required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
-            let kind = own["type"].as_str().unwrap_or("any");
-            format!("{name}{}: {kind}", if is_required { "" } else { "?" })
-        });
-        let names = names.collect::<Vec<_>>().join(", ");
-        out.push_str(&format!("\n{}({names}): {}", tool.name, tool.description));
+        let fields = fields(&tool.schema);
+        out.push_str(&format!("\n{}({fields}): {}", tool.name, tool.description));
     }
     out
+}
+
+/// The properties of an object, as a model reads them: `path: string, from?: integer`.
+fn fields(schema: &Value) -> String {
+    let required = schema["required"].as_array();
+    let is_required =
+        |name: &str| required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let shown = properties.map(|(name, own)| {
+        format!("{name}{}: {}", if is_required(name) { "" } else { "?" }, kind(own))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// The type of a value, in a few words.
+fn kind(schema: &Value) -> String {
+    let joined = |all: &[Value], shown: fn(&Value) -> String| {
+        all.iter().map(shown).collect::<Vec<_>>().join("|")
+    };
+    let union = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
+    match (&schema["enum"], union, &schema["type"]) {
+        (Value::Array(values), _, _) => joined(values, Value::to_string),
+        (_, Some(kinds), _) => joined(kinds, kind),
+        (_, _, Value::Array(names)) => {
+            joined(names, |name| name.as_str().unwrap_or("any").to_owned())
+        }
+        (_, _, Value::String(name)) => match name.as_str() {
+            "array" if schema["items"].is_object() => {
+                format!("array of {}", kind(&schema["items"]))
+            }
+            "object" if schema["properties"].is_object() => format!("{{{}}}", fields(schema)),
+            name => name.to_owned(),
+        },
+        _ => schema.get("const").map_or("any".to_owned(), Value::to_string),
+    }
 }
 
 /// The schema that an answer must follow.

@@ -5,7 +5,7 @@ use baton_core::id::Mtime;
 use baton_core::mention::{self, MOST, Mentions, Target};
 use proptest::prelude::*;
 
-/// What a message mentions where these paths are files.
+/// The mentions of a message where these paths are files.
 fn find(message: &str, mut is_file: impl FnMut(&str) -> bool) -> Mentions {
     mention::find(message, |path| if is_file(path) { Target::File } else { Target::Missing })
 }

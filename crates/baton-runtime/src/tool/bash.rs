@@ -137,7 +137,7 @@ pub(super) struct Args {
 
 /// Whether a call asks to leave the confinement.
 pub(super) fn leaves(arguments: &serde_json::Map<String, Value>) -> bool {
-    arguments.get("outside").is_some_and(|value| *value != json!(false))
+    arguments.get("outside").is_some_and(|value| !value.is_null() && *value != json!(false))
 }
 
 pub(super) fn run(

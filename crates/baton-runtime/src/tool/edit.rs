@@ -42,6 +42,7 @@ pub(super) fn offers() -> Vec<Offered> {
             "type": "object",
             "properties": { "old_string": old, "new_string": new, "replace_all": all },
             "required": ["old_string", "new_string"],
+            "additionalProperties": false,
         } },
     });
     let whole = json!({ "path": { "type": "string" }, "content": { "type": "string" } });

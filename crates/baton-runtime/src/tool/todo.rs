@@ -21,6 +21,7 @@ pub(super) fn offer() -> Offered {
             "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
         },
         "required": ["content", "status"],
+        "additionalProperties": false,
     });
     let words =
         "Replace your list of steps. Use it for work of more than three steps and keep it true.";

@@ -1,4 +1,4 @@
-//! What belongs to git is not written by the file tools, wherever it is and however it is named.
+//! Files of git are not written by the file tools, wherever they are and however they are named.
 
 use std::fs;
 use std::os::unix::fs::symlink;
