@@ -14,7 +14,7 @@ pub mod choose;
 mod endpoint;
 mod http;
 mod responses;
-mod schema;
+pub(crate) mod schema;
 mod sse;
 
 use std::collections::BTreeSet;

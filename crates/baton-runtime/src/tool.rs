@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::approve::Approvals;
 use crate::beneath::{self, Root};
+use crate::model::schema;
 use crate::sandbox::Interrupt;
 
 pub use bash::{COMMAND_SECONDS, Shell};
@@ -76,20 +77,16 @@ fn malformed(code: &'static str, message: &str) -> Refusal {
 /// The arguments, or what is wrong with them.
 fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, Refusal> {
     let mut given = Value::Object(call.arguments.clone());
-    drop_nulls(&mut given);
+    drop_nulls(&call.name, &mut given);
     serde_json::from_value(given)
         .map_err(|error| malformed("INVALID_ARGUMENTS", &format!("{}: {error}", call.name)))
 }
 
-/// Strict schemas know no optional arguments: a model writes null for what it leaves out.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, own| !own.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(all) => all.iter_mut().for_each(drop_nulls),
-        _ => {}
+/// Strict schemas know no optional arguments: a model writes null for what it leaves out. An argument
+/// that the tool does not have stays, and is refused.
+fn drop_nulls(name: &str, arguments: &mut Value) {
+    if let Some(own) = offered(true, true).into_iter().find(|own| own.tool.name == name) {
+        schema::restore(arguments, &own.tool.schema);
     }
 }
 

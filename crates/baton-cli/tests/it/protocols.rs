@@ -108,15 +108,16 @@ fn null_for_an_optional_argument_is_the_same_as_leaving_it_out() {
         // Null does not ask to leave the confinement.
         call("Bash", json!({ "command": "echo in", "timeout": null, "outside": null })),
         call("Recall", json!({ "id": "o1", "from": null, "lines": null })),
-        // A required argument is still required.
+        // A required argument is still required, and an unknown one still unknown.
         call("Read", json!({ "path": null })),
+        call("LS", json!({ "unconfined": null })),
         text("done"),
     ]);
     place.expect(&["exec", "-p", "Go."], 0);
     let codes: Vec<Value> =
         place.envelopes().iter().map(|envelope| envelope["error"]["code"].clone()).collect();
     let mut expected = vec![Value::Null; 8];
-    expected.push(json!("INVALID_ARGUMENTS"));
+    expected.extend([json!("INVALID_ARGUMENTS"), json!("INVALID_ARGUMENTS")]);
     assert_eq!(codes, expected, "{:?}", place.envelopes());
     assert!(place.read("project/src/lib.rs").contains("b + a"));
 }

@@ -352,7 +352,7 @@ impl Fitted {
 }
 
 /// Takes out the nulls of properties that may be left out and may not be null.
-fn restore(value: &mut Value, schema: &Value) {
+pub(crate) fn restore(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(map) => {
             let Some(schema) = branch(map, schema) else { return };

@@ -209,7 +209,6 @@ fn choosing() -> Vec<((&'static str, Value), &'static str)> {
         bash("timeout", json!(1e300)),
         bash("outside", json!("yes")),
         bash("outside", json!(1)),
-        bash("outside", json!(null)),
         bash("path", json!("/etc/passwd")),
         ("Bash", json!({ "command": ["touch", "canary-1"] })),
         ("Bash", json!({ "command": "touch canary-1", "Command": "x" })),
@@ -236,6 +235,7 @@ fn choosing() -> Vec<((&'static str, Value), &'static str)> {
     // Taken, and without effect.
     all.push((("Bash", json!({ "command": "pwd", "timeout": u64::MAX })), ""));
     all.push((("Bash", json!({ "command": "pwd", "timeout": 0 })), ""));
+    all.push((("Bash", json!({ "command": "pwd", "timeout": null, "outside": null })), ""));
     all.push((
         ("Bash", json!({ "command": "pwd", "description": { "sandbox": false, "cwd": "/" } })),
         "",
