@@ -1,4 +1,4 @@
-//! What the model reads and what its answers must be like, by protocol.
+//! The words that a model reads, and the form that its answers must have, by protocol.
 
 use baton_testkit::{Place, call, text};
 use serde_json::{Value, json};
