@@ -273,7 +273,7 @@ pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
         out.push('\n');
     }
     out.push_str(&lines);
-    out.truncate(out.trim_end().len());
+    out.truncate(out.trim_end_matches('\n').len());
     known.stays(&out);
     out
 }

@@ -157,6 +157,11 @@ impl Seen {
         }
     }
 
+    /// Whether the tool itself left lines out.
+    fn is_truncated(&self) -> bool {
+        self.envelope.data.get("truncated").and_then(Value::as_bool) == Some(true)
+    }
+
     /// The files that it changed, as far as it tells.
     pub fn changed(&self) -> Vec<&str> {
         match self.tool.to_ascii_lowercase().as_str() {
@@ -176,7 +181,7 @@ impl Seen {
         self.form = Form::Whole;
         let at_end = self.most.map_or(0, |most| if self.shows_file() { 0 } else { most / 2 });
         if let Some(most) = self.most
-            && let Some(cut) = cut::by_lines(self.id, &body, most, at_end)
+            && let Some(cut) = cut::by_lines(self.id, &body, most, at_end, self.is_truncated())
         {
             (self.form, body) = (Form::Cut, cut);
             title.push_str("; cut, because not all of it fits into the window");
@@ -468,9 +473,8 @@ impl Thread {
                 continue;
             }
             // What stands for earlier parts is at the beginning.
-            let is_kept = |at: usize, item: &Item| {
-                start + at < self.head || matches!(item, Item::User(_))
-            };
+            let is_kept =
+                |at: usize, item: &Item| start + at < self.head || matches!(item, Item::User(_));
             let said = span.iter().rposition(|item| matches!(item, Some(Item::Assistant(_))));
             let before = items.len();
             for (at, item) in span.iter_mut().enumerate() {

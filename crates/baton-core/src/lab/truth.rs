@@ -301,8 +301,19 @@ impl Returned<'_> {
     fn has_at(&self, line: &Numbered<'_>) -> bool {
         let place = (line.number as usize).checked_sub(1);
         let own = place.and_then(|place| self.lines.get(place + self.header));
-        own.is_some_and(|own| *own == line.text && Numbered::read(own).is_none())
+        own.is_some_and(|own| is_text(line.text, own))
     }
+}
+
+/// True if a text that is shown is this one, or its beginning with the number of missing characters:
+/// `… [+120 chars]`.
+fn is_text(shown: &str, own: &str) -> bool {
+    let cut = || {
+        let (start, rest) = shown.rsplit_once("… [+")?;
+        let missing: usize = rest.strip_suffix(" chars]")?.parse().ok()?;
+        Some(own.strip_prefix(start)?.chars().count() == missing)
+    };
+    shown == own || cut() == Some(true)
 }
 
 /// A line with the number that a tool put before it: `  118→text`.
@@ -369,7 +380,7 @@ impl<'t> NumberedLines<'t> {
 
     fn has(&self, line: &Numbered<'_>) -> bool {
         let at = |at: usize| self.lines[at].as_ref();
-        self.places(line.number).filter_map(at).any(|own| own.text == line.text)
+        self.places(line.number).filter_map(at).any(|own| is_text(line.text, own.text))
     }
 
     /// These lines, one after the other.

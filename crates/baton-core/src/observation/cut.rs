@@ -10,17 +10,26 @@ fn left_out(id: ObservationId, first: u64, last: u64) -> String {
     format!("[lines {first}-{last} are left out here; Recall {id} from={first} lines={count}]")
 }
 
-/// The lines that such a line stands for.
-pub(crate) fn is_left_out(line: &str) -> Option<(u64, u64)> {
+/// The lines that such a line stands for. A line of a file may look like one: it has to be what was
+/// written for this result, at this place.
+fn is_left_out(line: &str, id: ObservationId, next: u64) -> Option<(u64, u64)> {
     let rest = line.strip_prefix("[lines ")?;
-    let (range, rest) = rest.split_once(" are left out here; Recall ")?;
+    let (range, _) = rest.split_once(" are left out here; Recall ")?;
     let (first, last) = range.split_once('-')?;
-    rest.ends_with(']').then_some((first.parse().ok()?, last.parse().ok()?))
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first == next && last >= first && line == left_out(id, first, last)).then_some((first, last))
 }
 
 /// A text in about `most` characters, by whole lines: a part of them from its beginning, the rest
-/// from its end. `None`: it is shorter, or nothing can be left out.
-pub fn by_lines(id: ObservationId, text: &str, most: usize, at_end: usize) -> Option<String> {
+/// from its end. `is_cut`: lines are left out of it already. `None`: it is shorter, or nothing can be
+/// left out.
+pub fn by_lines(
+    id: ObservationId,
+    text: &str,
+    most: usize,
+    at_end: usize,
+    is_cut: bool,
+) -> Option<String> {
     let lines: Vec<&str> = text.split('\n').collect();
     let sizes: Vec<usize> = lines.iter().map(|line| line.chars().count() + 1).collect();
     if sizes.iter().sum::<usize>() <= most {
@@ -41,7 +50,7 @@ pub fn by_lines(id: ObservationId, text: &str, most: usize, at_end: usize) -> Op
     if middle.is_empty() {
         return None;
     }
-    let numbers = numbers(&lines);
+    let numbers = numbers(&lines, is_cut.then_some(id));
     let (first, last) = (numbers[middle.start].0, numbers[middle.end - 1].1);
     let said = left_out(id, first, last);
     let mut out = lines[..head].to_vec();
@@ -51,15 +60,15 @@ pub fn by_lines(id: ObservationId, text: &str, most: usize, at_end: usize) -> Op
 }
 
 /// The numbers of each line in the whole result, first and last. They are those that a tool put before
-/// the lines, if each line has one and they follow each other; else a line's place. A line that says
-/// that others are left out stands for those.
-pub fn numbers(lines: &[&str]) -> Vec<(u64, u64)> {
+/// the lines, if each line has one and they follow each other; else a line's place. `cut`: the result
+/// is this one and lines are left out of it already; the line that says so stands for those.
+pub fn numbers(lines: &[&str], cut: Option<ObservationId>) -> Vec<(u64, u64)> {
     let own = |line: &str| fact::numbered(line).and_then(|(digits, _)| digits.parse::<u64>().ok());
     let count = |by_tool: bool| {
         let mut next = 1;
         let mut is_right = true;
         let number = |(at, line): (usize, &&str)| {
-            let (first, last) = match is_left_out(line) {
+            let (first, last) = match cut.and_then(|id| is_left_out(line, id, next)) {
                 Some(range) => range,
                 None if !by_tool => (next, next),
                 None => {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::cut;
 use super::shorten::{LINE, cut_line};
+use crate::id::ObservationId;
 use crate::text;
 
 /// The most lines of a summary; an output that is no longer stays.
@@ -42,8 +43,9 @@ struct Look {
     is_total: bool,
 }
 
-/// The output, shortened, and what was left out of it.
-pub(super) fn summary(raw: &str) -> (String, Option<String>) {
+/// The output, shortened, and what was left out of it. `cut`: the result, if lines are left out of it
+/// already.
+pub(super) fn summary(raw: &str, cut: Option<ObservationId>) -> (String, Option<String>) {
     let plain = text::stripped(raw);
     let lines: Vec<&str> = plain.lines().collect();
     if lines.len() <= MOST {
@@ -62,7 +64,7 @@ pub(super) fn summary(raw: &str) -> (String, Option<String>) {
     let faults = choice.left(Kind::Fault);
     let kept = choice.chosen;
     // The numbers of the whole output, also where the model saw only a part of it.
-    let numbers = cut::numbers(&lines);
+    let numbers = cut::numbers(&lines, cut);
     let total = numbers.last().map_or(0, |(_, last)| *last);
     let mut out = format!("[{total} lines");
     if faults > 0 {
@@ -70,7 +72,7 @@ pub(super) fn summary(raw: &str) -> (String, Option<String>) {
     }
     out.push(']');
     for at in &kept {
-        out.push_str(&format!("\n{}: {}", numbers[*at].0, cut_line(lines[*at], LINE)));
+        out.push_str(&format!("\n{}\t{}", numbers[*at].0, cut_line(lines[*at], LINE)));
     }
     (out, Some(format!("and {} more lines", total.saturating_sub(kept.len() as u64))))
 }
@@ -95,7 +97,7 @@ pub(super) fn earlier(raw: &str) -> Option<String> {
     let looks: Vec<Look> = lines.iter().map(|line| look(line)).collect();
     let mut choice = Choice { lines, looks: &looks, chosen: BTreeSet::new(), most: EARLIER };
     choice.faults();
-    let said = |at: &usize| format!("{}: {}", at + 1, cut_line(lines[*at], LINE));
+    let said = |at: &usize| cut_line(lines[*at], LINE);
     let kept: Vec<String> = choice.chosen.iter().map(said).collect();
     (!kept.is_empty()).then(|| kept.join("\n"))
 }
@@ -119,13 +121,13 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     fn add(&mut self, at: usize) {
-        if self.chosen.len() < self.most && is_said(self.lines[at]) {
+        if self.chosen.len() < self.most && !text::is_blank(self.lines[at]) {
             self.chosen.insert(at);
         }
     }
 
     fn last(&mut self) {
-        let filled = (0..self.lines.len()).rev().filter(|at| is_said(self.lines[*at]));
+        let filled = (0..self.lines.len()).rev().filter(|at| !text::is_blank(self.lines[*at]));
         self.chosen.extend(filled.take(LAST));
     }
 
@@ -193,11 +195,6 @@ impl Choice<'_> {
         let shown = self.chosen.iter().map(|at| self.lines[*at].trim());
         all.collect::<BTreeSet<_>>().difference(&shown.collect()).count()
     }
-}
-
-/// Neither empty nor a word of ours.
-fn is_said(line: &str) -> bool {
-    !text::is_blank(line) && cut::is_left_out(line).is_none()
 }
 
 fn look(line: &str) -> Look {

@@ -70,7 +70,10 @@ pub(super) fn data(
         row = Row::Other;
     }
     let row_room = if matches!(row, Row::Read) { SOURCE } else { ROW };
-    let mut short = Shortener { row, row_room, room: ROOM, notes: Vec::new(), added: Vec::new() };
+    let is_cut = data.get("truncated").and_then(Value::as_bool) == Some(true);
+    let cut = is_cut.then_some(id);
+    let mut short =
+        Shortener { cut, row, row_room, room: ROOM, notes: Vec::new(), added: Vec::new() };
     let mut data = short.fields(data);
     for (key, value) in std::mem::take(&mut short.added) {
         data.entry(key).or_insert(value);
@@ -79,6 +82,8 @@ pub(super) fn data(
 }
 
 struct Shortener {
+    /// The result, if its tool left lines out.
+    cut: Option<ObservationId>,
     row: Row,
     /// Left for fields that the row knows, in characters; the last may take more. Our own tools
     /// have one or two such fields.
@@ -206,7 +211,7 @@ impl Shortener {
     }
 
     fn summary(&mut self, key: &str, raw: &str) -> Value {
-        let (short, note) = output::summary(raw);
+        let (short, note) = output::summary(raw, self.cut);
         if let Some(note) = note {
             self.note(key, note);
         }

@@ -336,7 +336,7 @@ fn bash_keeps_the_last_20_lines_of_stderr() {
     let stub = stub("Bash", &bash("", &stderr));
     assert_eq!(
         lines(&stub, "stderr_earlier"),
-        ["1: error[E0308]: mismatched types", "2:   --> src/lib.rs:4:5"]
+        ["error[E0308]: mismatched types", "  --> src/lib.rs:4:5"]
     );
     assert_eq!(lines(&stub, "stderr").last().unwrap(), "error: could not compile `x`");
 }
@@ -352,7 +352,7 @@ fn a_short_output_stays_and_a_long_one_is_counted() {
     let stub = stub("Bash", &bash(&stdout, ""));
     // Nothing in it means anything to us: the first and the last lines, with their numbers.
     let mut expected = vec!["[31 lines]".to_owned()];
-    expected.extend((1..=3).chain(22..=31).map(|n| format!("{n}: 行 {n}")));
+    expected.extend((1..=3).chain(22..=31).map(|n| format!("{n}\t行 {n}")));
     assert_eq!(lines(&stub, "stdout"), expected);
     assert_eq!(omitted(&stub), "stdout: and 18 more lines");
 }
@@ -536,7 +536,7 @@ fn the_lines_that_tell_most_survive_the_noise() {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.len() <= 31, "{name}: {} lines", lines.len());
         let numbers: Vec<usize> =
-            lines[1..].iter().map(|l| l.split(':').next().unwrap().parse().unwrap()).collect();
+            lines[1..].iter().map(|l| l.split('\t').next().unwrap().parse().unwrap()).collect();
         assert!(
             numbers.is_sorted_by(|a, b| a < b),
             "{name}: in their order, each once: {numbers:?}"
@@ -569,7 +569,7 @@ fn the_numbers_of_a_summary_are_those_of_the_output() {
         let all: Vec<&str> = plain.lines().collect();
         let stub = stub("Bash", &bash(&output, ""));
         for line in &lines(&stub, "stdout")[1..] {
-            let (number, text) = line.split_once(": ").unwrap();
+            let (number, text) = line.split_once('\t').unwrap();
             assert_eq!(all[number.parse::<usize>().unwrap() - 1], text, "{name}");
         }
     }

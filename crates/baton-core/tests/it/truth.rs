@@ -6,9 +6,9 @@ use baton_core::fold::Settings;
 use baton_core::id::ObservationId;
 use baton_core::lab::truth::{self, SentResult, Verdict};
 use baton_core::message::{Message, Part, Role, ToolCall};
-use baton_core::observation::{self, Envelope, Status};
+use baton_core::observation::{Envelope, Status, plain};
 use baton_core::thread::compact;
-use baton_core::thread::{Item, Seen, Thread};
+use baton_core::thread::{Item, Results, Seen, Thread};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -397,7 +397,7 @@ proptest! {
 
 /// A result as the tool returned it, in the words of a request that has all of it.
 fn returned(seen: &Seen) -> String {
-    observation::sent(&seen.envelope, seen.id)
+    plain::plain(&seen.tool, &seen.envelope).text(seen.id)
 }
 
 /// A step of a generated conversation. Numbers are taken modulo what there is.
@@ -497,8 +497,8 @@ impl Player {
         let folding = Settings { keep: 2, batch: 4, fold_at: 1_500, ..Settings::default() };
         let file = |start: usize| (0..40).map(|at| LINES[(start + at * 7) % LINES.len()]).collect();
         let keys = vec!["state".to_owned()];
-        let mut thread = Thread::new(folding, words_only);
-        thread.begin_turn("Fix parse_header in src/file_0.rs.");
+        let mut thread = Thread::new(folding, words_only, Results::Plain);
+        thread.begin_turn("Fix parse_header in src/file_0.rs.", None);
         Player {
             thread,
             files: vec![file(0), file(0), file(3)],
@@ -561,6 +561,8 @@ impl Player {
             1 => (0..number).map(|at| format!("test case_{at} ... ok\n")).collect(),
             _ => self.files[file].iter().map(|line| format!("-{line}\n+{line} \n")).collect(),
         };
+        // As the tool gives it.
+        let output = baton_core::text::stripped(&output).into_owned();
         let data = json!({ "exit": 0, "stdout": output });
         self.result("Bash", json!({ "command": format!("run {number}") }), data, &output);
     }
@@ -611,7 +613,7 @@ impl Player {
             Action::Says(line) => self.says(vec![Part::Text { text: LINES[line].to_owned() }]),
             Action::Turn(line) => {
                 self.says(vec![Part::Text { text: "That is done.".to_owned() }]);
-                self.thread.begin_turn(&format!("And now this: {}", LINES[line]));
+                self.thread.begin_turn(&format!("And now this: {}", LINES[line]), None);
             }
             Action::FoldDue => {
                 if let Some(ids) = self.thread.fold_due() {
@@ -630,7 +632,7 @@ impl Player {
     fn verdicts(&self) -> Vec<(SentResult<'_>, Verdict)> {
         let results = self.thread.items().iter().filter_map(|item| match item {
             Item::Observation(seen) => Some(SentResult { id: seen.id, text: &seen.text }),
-            Item::User(_) | Item::Assistant(_) => None,
+            Item::User(_) | Item::Note(_) | Item::Assistant(_) => None,
         });
         let request: Vec<SentResult<'_>> = results.collect();
         let returned = |id: ObservationId| {
@@ -646,7 +648,7 @@ impl Player {
     fn untruth(&self, has_new: bool) -> Option<String> {
         let verdicts = self.verdicts();
         let is_wrong = |(sent, verdict): &&(SentResult<'_>, Verdict)| match verdict {
-            Verdict::False(_) => ARE_PLAIN || !is_old_form(sent.text),
+            Verdict::False(_) => true,
             Verdict::Stub | Verdict::Short => has_new && sent.id.0 as usize == self.whole.len(),
             Verdict::Whole | Verdict::Cut => false,
         };
@@ -656,15 +658,6 @@ impl Player {
         let is_newest = |(sent, _): &(SentResult<'_>, _)| sent.id.0 as usize == self.whole.len();
         (has_new && !verdicts.iter().any(is_newest)).then(|| "the newest is missing".to_owned())
     }
-}
-
-/// Results are sent as plain text. As JSON they still have references that cannot be
-/// followed: those are false, and only those may be.
-const ARE_PLAIN: bool = false;
-
-fn is_old_form(text: &str) -> bool {
-    let has = |words: &str| text.contains(words);
-    has(" as in o") || has(" as above]") || has(r#""omitted":"#) || has("[folded o")
 }
 
 proptest! {

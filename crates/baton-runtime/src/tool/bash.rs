@@ -230,7 +230,7 @@ fn said(ran: &sandbox::Ran, id: ObservationId, copy: &Path) -> Bash {
             whole.split('\n').map(|line| text::cut(line, LINE).into_owned()).collect();
         data.lines = Some(lines.len() as u64);
         let whole = lines.join("\n");
-        let short = cut::by_lines(id, &whole, OUTPUT, OUTPUT / 2);
+        let short = cut::by_lines(id, &whole, OUTPUT, OUTPUT / 2, false);
         data.truncated = short.is_some();
         (data.stdout, data.stderr) = (short.unwrap_or(whole), String::new());
     } else {

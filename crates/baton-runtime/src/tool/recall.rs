@@ -97,7 +97,7 @@ fn whole(tool: &str, envelope: &Envelope, body: String) -> String {
 
 fn page(name: &str, earlier: Earlier, args: &Args) -> Done {
     let lines: Vec<&str> = earlier.text.lines().collect();
-    let numbers = cut::numbers(&lines);
+    let numbers = cut::numbers(&lines, None);
     let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
         return Err(refused("EMPTY", format!("{name} is empty: {}", earlier.of)));
     };

@@ -42,6 +42,7 @@ fn request() -> Request {
             description: "Reads a file".to_owned(),
             schema,
         }],
+        no_calls: false,
         system: vec!["You are careful.".to_owned(), "Project rules.".to_owned()],
         format: None,
         messages: vec![Message::user("Look at src/lib.rs")],
