@@ -44,10 +44,10 @@ fn result(n: u32) -> Item {
 
 /// So many steps in one turn.
 fn thread(steps: u32, folding: Settings) -> Thread {
-    let mut thread = Thread::new(folding, None);
+    let mut thread = Thread::new(folding, None, baton_core::thread::Results::Plain);
     for n in 1..=steps {
         if n == 1 {
-            thread.begin_turn("Go on.");
+            thread.begin_turn("Go on.", None);
         }
         thread.push(answer(n));
         thread.push(result(n));

@@ -64,7 +64,7 @@ impl Default for Settings {
 }
 
 /// A result that is no larger gains nothing as a stub.
-const SMALL: usize = 28;
+const SMALL: usize = 60;
 /// What a stub takes, as long as it is not made.
 const STUB: usize = 40;
 /// Part of a folded result that is gone afterwards, on average.
@@ -269,8 +269,7 @@ pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
     };
     let names = names(own.text, &lines, known);
     if !names.is_empty() {
-        out.push_str(&names.join(" "));
-        out.push('\n');
+        out.push_str(&format!("names in it: {}\n", names.join(" ")));
     }
     out.push_str(&lines);
     out.truncate(out.trim_end_matches('\n').len());
@@ -285,7 +284,7 @@ pub fn names<'a>(text: &'a str, lines: &str, known: &Known) -> Vec<&'a str> {
     fact::each_word(lines, |class, name| {
         told.insert(Fact::new(class, name));
     });
-    let (mut files, mut errors, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut files, mut errors) = (Vec::new(), Vec::new());
     let mut counts: IndexMap<&str, usize> = IndexMap::new();
     fact::each_word(text, |class, name| match class {
         Class::File => files.push(name),
@@ -296,7 +295,6 @@ pub fn names<'a>(text: &'a str, lines: &str, known: &Known) -> Vec<&'a str> {
                 errors.push(name);
             }
         }
-        Class::Number | Class::Hash if text.len() <= 240 => others.push(name),
         Class::Number | Class::Hash | Class::Line => {}
     });
     files.sort_unstable();
@@ -304,7 +302,7 @@ pub fn names<'a>(text: &'a str, lines: &str, known: &Known) -> Vec<&'a str> {
     let mut rest: Vec<(&str, usize)> = counts.into_iter().collect();
     rest.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let rest = rest.into_iter().map(|(name, _)| name);
-    let all = files.into_iter().chain(errors).chain(defined(text)).chain(rest).chain(others);
+    let all = files.into_iter().chain(errors).chain(defined(text)).chain(rest);
     let is_new = |name: &&str| {
         let classes = [Class::File, Class::Identifier];
         let mut facts = classes.into_iter().map(|class| Fact::new(class, name));

@@ -11,6 +11,8 @@ use crate::text;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Freshness {
     seen: BTreeMap<String, Mtime>,
+    /// Of files that a command of the agent changed, and that it was told of.
+    by_command: BTreeMap<String, Mtime>,
 }
 
 impl Freshness {
@@ -18,7 +20,14 @@ impl Freshness {
     pub fn read(&mut self, file: &str, mtime: Mtime) -> Option<String> {
         let before = self.seen.insert(file.to_owned(), mtime);
         // Older than before is a change too: a file may be put back.
-        before.filter(|before| *before != mtime).map(|_| note(file))
+        let is_told = self.by_command.get(file) == Some(&mtime);
+        before.filter(|before| *before != mtime && !is_told).map(|_| note(file))
+    }
+
+    /// A command of the agent changed the file; it has this time now. What is in it the agent has yet
+    /// to read.
+    pub fn command_changed(&mut self, file: &str, mtime: Mtime) {
+        self.by_command.insert(file.to_owned(), mtime);
     }
 
     /// We changed the file; it has this time now.

@@ -128,6 +128,12 @@ impl From<Compressed> for Envelope {
     }
 }
 
+/// The few lines of a command's output that tell most, with their numbers. `cut`: the result, if lines
+/// are left out of it already.
+pub fn telling(output: &str, cut: Option<ObservationId>) -> Vec<(u64, String)> {
+    output::telling(output, cut)
+}
+
 /// The stub of a tool result.
 pub fn compress(tool: &str, envelope: &Envelope, id: ObservationId) -> Compressed {
     let stub = |data, observation, omitted| Compressed {

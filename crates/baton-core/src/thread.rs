@@ -217,14 +217,19 @@ impl Seen {
             Some(file) if self.shows_file() => Of::File(file),
             _ => Of::Other,
         };
-        let mut title = self.described();
-        if self.is("bash")
-            && let Some(last) = body.lines().rev().find(|line| !line.trim().is_empty())
-        {
-            title.push_str(&format!("; its last line: {}", text::shown(last.trim(), 160)));
-        }
+        let title = self.described();
         let folded = Folded { id: self.id, title: &title, text: &body, of };
-        let stub = fold::stub(folded, known);
+        let mut stub = fold::stub(folded, known);
+        if self.is("bash") && of == Of::Other {
+            // What a run came to must not have to be asked for again.
+            let cut = self.is_truncated().then_some(self.id);
+            // The short form of history has the numbers already.
+            let is_short = self.envelope.stub_of.is_some();
+            for (number, line) in observation::telling(&body, cut) {
+                let number = if is_short { String::new() } else { format!("{number}\t") };
+                stub.push_str(&format!("\n{number}{line}"));
+            }
+        }
         (fold::size(&stub) < fold::size(&body)).then_some(stub)
     }
 }
@@ -283,6 +288,9 @@ pub fn flat(arguments: &serde_json::Map<String, Value>) -> String {
     arguments.values().for_each(|value| add_line(value, &mut out));
     out
 }
+
+/// Views of one file that are in hand.
+const VIEWS: usize = 3;
 
 /// A conversation as it is sent.
 #[derive(Debug, Clone)]
@@ -417,10 +425,10 @@ impl Thread {
     /// sent anew anyway. The first item that changed.
     fn close(&mut self, free: usize) -> usize {
         let (turn, unseen, end) = (self.turn(), self.unseen(), self.items.len());
-        let mut short: Vec<Option<(usize, Envelope)>> = vec![None; end];
-        for index in turn..unseen {
-            short[index] = shorter(&self.items[index]);
-        }
+        let is_closed = |index: usize| (turn..unseen).contains(&index);
+        let items = self.items.iter().enumerate();
+        let short = items.map(|(index, item)| is_closed(index).then(|| shorter(item)).flatten());
+        let mut short: Vec<Option<(usize, Envelope)>> = short.collect();
         let (mut saved, mut rewritten, mut best, mut from) = (0.0, 0.0, 0.0, end);
         for index in (turn..end).rev() {
             let size = size_of(&self.items[index]);
@@ -530,11 +538,23 @@ impl Thread {
             _ => None,
         });
         let note = format!(
-            "[Baton: to save room, these earlier results are shortened to stubs from here on: {}. You have seen them whole; Recall brings one back.]",
+            "[Baton: to save room, these earlier results are shortened to stubs from here on: {}. Recall brings one back whole.]",
             id_list(&folded.collect::<Vec<_>>())
         );
-        self.push(Item::Note(note));
+        self.announce(note);
         from
+    }
+
+    /// A word of ours, before the words of a turn that has just begun.
+    fn announce(&mut self, note: String) {
+        match self.items.last() {
+            Some(Item::User(_)) => {
+                let at = self.items.len() - 1;
+                self.items.insert(at, Item::Note(note));
+                self.turns.iter_mut().filter(|turn| **turn == at).for_each(|turn| *turn += 1);
+            }
+            _ => self.push(Item::Note(note)),
+        }
     }
 
     /// Where the newest results begin. What no request has carried is among them.
@@ -567,7 +587,7 @@ impl Thread {
         self.items.iter().map(size_of).collect()
     }
 
-    /// The newest view of each of the files that were last spoken of.
+    /// The newest views of the files that were last spoken of.
     fn in_hand(&self) -> Vec<usize> {
         let mut files: Vec<String> = Vec::new();
         for item in self.items.iter().rev() {
@@ -587,13 +607,18 @@ impl Thread {
         let mut room = self.folding.file_tokens;
         let mut found = Vec::new();
         for file in &files {
-            let newest = self.items.iter().enumerate().rev().find_map(|(index, item)| match item {
-                Item::Observation(seen) if seen.shows_file() && seen.files.contains(file) => {
-                    Some((index, seen.size))
+            // A long file is read in parts.
+            let views =
+                self.items.iter().enumerate().rev().filter_map(|(index, item)| match item {
+                    Item::Observation(seen) if seen.shows_file() && seen.files.contains(file) => {
+                        Some((index, seen.size))
+                    }
+                    _ => None,
+                });
+            for (index, size) in views.take(VIEWS) {
+                if size > room {
+                    break;
                 }
-                _ => None,
-            });
-            if let Some((index, size)) = newest.filter(|(_, size)| *size <= room) {
                 room -= size;
                 found.push(index);
             }

@@ -148,7 +148,7 @@ impl Workshop {
             "Read" => look::read(self, &arguments(call)?),
             "Glob" => find::glob(self, &arguments(call)?),
             "Grep" => find::grep(self, &arguments(call)?),
-            "Recall" => recall::recall(archive, &arguments(call)?),
+            "Recall" => recall::recall(self, archive, &arguments(call)?),
             "TodoWrite" => todo::write(&arguments(call)?),
             "Edit" if self.writes => edit::edit(self, self.agreed(call)?),
             "MultiEdit" if self.writes => edit::multi_edit(self, &self.agreed(call)?),

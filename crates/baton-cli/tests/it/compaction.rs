@@ -47,7 +47,8 @@ fn size(request: &Value) -> usize {
 fn is_for_summary(request: &Value) -> bool {
     // A person's words may stand right before.
     let last = messages(request).last().unwrap().to_string();
-    last.contains(ASKS_FOR_STATE) || system(request).starts_with(ASKS_FOR_RECORD)
+    let is_again = last.contains("Your answer cannot be used: ");
+    is_again || last.contains(ASKS_FOR_STATE) || system(request).starts_with(ASKS_FOR_RECORD)
 }
 
 fn messages(request: &Value) -> &[Value] {

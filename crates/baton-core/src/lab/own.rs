@@ -77,8 +77,9 @@ impl Own {
     fn make_room(&mut self, over: u32) {
         if let Some(results) = self.thread.fold_due() {
             let from = self.thread.fold(&results);
-            // The word on it stands for no message.
-            self.origins.resize(self.thread.items().len(), None);
+            if from < self.origins.len() {
+                self.place_note();
+            }
             self.pieces.truncate(from);
         }
         let size = u64::try_from(self.thread.size()).unwrap_or(u64::MAX);
@@ -89,15 +90,24 @@ impl Own {
         let Ok(plan) = self.thread.plan_compaction(&self.compaction, u64::from(over), false) else {
             return;
         };
-        self.thread.compact(&plan, "", Err("There is no summary, keeping recent history only."));
+        let why = "There is no summary, keeping recent history only.";
+        let is_noted = self.thread.compact(&plan, "", Err(why));
         self.origins.drain(..plan.cut.min(self.origins.len()));
-        let at_end = usize::from(matches!(self.thread.items().last(), Some(Item::Note(_))));
-        let added = self.thread.items().len() - self.origins.len() - at_end;
+        let added = self.thread.items().len() - self.origins.len() - usize::from(is_noted);
         self.origins.splice(0..0, std::iter::repeat_n(None, added));
-        self.origins.extend(std::iter::repeat_n(None, at_end));
+        if is_noted {
+            self.place_note();
+        }
         self.pieces.clear();
         let archive = self.thread.archive();
         self.archive = (!archive.is_empty()).then(|| Piece::Inserted(self.formed(archive)));
+    }
+
+    /// A word on what was folded just now stands for no message. It is the last item, or before the
+    /// words of a turn that has just begun.
+    fn place_note(&mut self) {
+        let is_user = matches!(self.thread.items().last(), Some(Item::User(_)));
+        self.origins.insert(self.origins.len() - usize::from(is_user), None);
     }
 
     fn formed(&mut self, text: String) -> FormId {

@@ -286,6 +286,7 @@ fn check_stub(
                 return Err(falsehood(at, line, "this is not a line of the result".to_owned()));
             }
         } else if has_words && line != ".." {
+            let line = line.strip_prefix("names in it: ").unwrap_or(line);
             let is_told = |word: &str| returned.contains(word) || target.contains(word);
             if let Some(word) = line.split_whitespace().find(|word| !is_told(word)) {
                 let word = text::shown(word, 40);
@@ -306,8 +307,9 @@ impl Returned<'_> {
 }
 
 /// True if a text that is shown is this one, or its beginning with the number of missing characters:
-/// `… [+120 chars]`.
+/// `… [+120 chars]`. A carriage return at the end of a line is not shown.
 fn is_text(shown: &str, own: &str) -> bool {
+    let own = if shown.ends_with('\r') { own } else { own.trim_end_matches('\r') };
     let cut = || {
         let (start, rest) = shown.rsplit_once("… [+")?;
         let missing: usize = rest.strip_suffix(" chars]")?.parse().ok()?;

@@ -77,6 +77,22 @@ pub(super) fn summary(raw: &str, cut: Option<ObservationId>) -> (String, Option<
     (out, Some(format!("and {} more lines", total.saturating_sub(kept.len() as u64))))
 }
 
+/// Totals, the first faults and the last lines; in their order, with their numbers.
+pub(super) fn telling(raw: &str, cut: Option<ObservationId>) -> Vec<(u64, String)> {
+    const FEW: usize = 6;
+    const ENDS: usize = 2;
+    let lines: Vec<&str> = raw.split('\n').collect();
+    let looks: Vec<Look> = lines.iter().map(|line| look(line)).collect();
+    let mut choice = Choice { lines: &lines, looks: &looks, chosen: BTreeSet::new(), most: FEW };
+    let filled = (0..lines.len()).rev().filter(|at| !text::is_blank(lines[*at]));
+    choice.chosen.extend(filled.take(ENDS));
+    choice.totals();
+    choice.faults();
+    let numbers = cut::numbers(&lines, cut);
+    let line = |at: &usize| (numbers[*at].0, cut_line(lines[*at], LINE));
+    choice.chosen.iter().map(line).collect()
+}
+
 /// The last lines of an error output, shortened, and what was left out of it.
 pub(super) fn tail(raw: &str) -> (String, Option<String>) {
     let plain = text::stripped(raw);

@@ -159,7 +159,7 @@ fn glob(data: Data<'_>) -> Parts {
     let mut facts = vec![counted(hits, "file", "files")];
     first_of(&mut facts, paths.len(), hits);
     let lines: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
-    (data.shown("pattern"), facts, Some(lines.join("\n")))
+    (searched(data), facts, Some(lines.join("\n")))
 }
 
 /// The name of a file stands once, above its lines.
@@ -171,6 +171,9 @@ fn grep(data: Data<'_>) -> Parts {
     let files = counted(data.number("files").unwrap_or(0), "file", "files");
     let mut facts = vec![format!("{} in {files}", counted(hits, "match", "matches"))];
     first_of(&mut facts, matches.len(), hits);
+    if (matches.len() as u64) < hits {
+        facts.push("a narrower pattern, path or glob finds the rest".to_owned());
+    }
     let mut body = String::new();
     let mut last = None;
     for own in matches {
@@ -183,7 +186,18 @@ fn grep(data: Data<'_>) -> Parts {
         body.push_str(&format!("{}:{text}\n", own["line"].as_u64().unwrap_or(0)));
     }
     body.truncate(body.trim_end_matches('\n').len());
-    (data.shown("pattern"), facts, Some(body))
+    (searched(data), facts, Some(body))
+}
+
+/// What was looked for, and where.
+fn searched(data: Data<'_>) -> String {
+    let mut out = data.shown("pattern");
+    for (word, key) in [(" in ", "path"), (" only ", "glob")] {
+        if let Some(own) = data.str(key).filter(|own| !own.is_empty()) {
+            out.push_str(&format!("{word}{}", text::shown(own, TARGET)));
+        }
+    }
+    out
 }
 
 /// The places and the lines around them. What was written stands in the call.
@@ -192,17 +206,25 @@ fn edit(data: Data<'_>) -> Parts {
     let Some(diff) = data.str("diff").filter(|_| !ranges.is_empty()) else {
         return (data.shown("file"), Vec::new(), None);
     };
-    let facts = vec![format!("changed lines {}", named(&ranges))];
+    let facts = vec![format!("changed lines: {}", named(&ranges))];
     (data.shown("file"), facts, Some(around(diff)))
 }
 
-/// `12`, `30-31`: the changed lines, as the file is now.
+/// `12`, `30-31`, `5 lines removed at 40`: the changed lines, as the file is now.
 fn ranges(data: Data<'_>) -> Vec<String> {
-    let range = |own: &Value| {
+    let sizes = data.list("sizes").unwrap_or_default();
+    let range = |(at, own): (usize, &Value)| {
         let (first, last) = (own.get(0)?.as_u64()?, own.get(1)?.as_u64()?);
-        Some(if first == last { first.to_string() } else { format!("{first}-{last}") })
+        let size = |of: usize| sizes.get(at)?.get(of)?.as_u64();
+        Some(match (size(0), size(1)) {
+            (Some(removed), Some(0)) => {
+                format!("{} removed at {first}", counted(removed, "line", "lines"))
+            }
+            _ if first == last => first.to_string(),
+            _ => format!("{first}-{last}"),
+        })
     };
-    data.list("ranges").unwrap_or_default().iter().filter_map(range).collect()
+    data.list("ranges").unwrap_or_default().iter().enumerate().filter_map(range).collect()
 }
 
 /// The unchanged lines of a unified difference with their numbers, and where the changed ones are.
@@ -229,6 +251,9 @@ fn around(diff: &str) -> String {
     for line in diff.lines() {
         if let Some(hunk) = line.strip_prefix("@@ ") {
             close(&mut out, &mut added, &mut removed);
+            if !out.is_empty() {
+                out.push_str("..\n");
+            }
             let start = hunk.split_once('+').and_then(|(_, new)| new.split([',', ' ']).next());
             number = start.and_then(|start| start.parse().ok()).unwrap_or(0);
         } else if number == 0 || line.starts_with('\\') {
@@ -293,10 +318,7 @@ fn recall(data: Data<'_>) -> Parts {
     let target = format!("{} ({})", data.shown("id"), text::shown(of, TARGET));
     let mut facts = Vec::new();
     if let (Some(from), Some(to)) = (data.number("from"), data.number("to")) {
-        facts.push(match data.number("total") {
-            Some(total) => format!("lines {from}-{to} of {total}"),
-            None => format!("lines {from}-{to}"),
-        });
+        facts.push(format!("lines {from}-{to}"));
     }
     (target, facts, Some(content.to_owned()))
 }

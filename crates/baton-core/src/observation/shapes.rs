@@ -37,6 +37,9 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Glob {
     pub pattern: String,
+    /// The folder, where it is not the whole project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     pub hits: u64,
     pub paths: Vec<String>,
     pub truncated: bool,
@@ -45,6 +48,12 @@ pub struct Glob {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Grep {
     pub pattern: String,
+    /// The file or folder, where it is not the whole project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Only files like these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub glob: Option<String>,
     pub hits: u64,
     /// In how many files.
     pub files: u64,

@@ -94,6 +94,8 @@ const SUMMARY: u64 = 4_000;
 /// What a compaction aims at, and what it is content with, in tenths of `compact_at`.
 const GOAL: u64 = 6;
 const ENOUGH: u64 = 8;
+/// What it has to come to at least.
+const LAST: u64 = 9;
 /// Tokens of new results without which going on makes no sense.
 const LEAST_ROOM: usize = 400;
 
@@ -106,7 +108,7 @@ pub fn request_text(settings: &Settings, focus: Option<&str>) -> String {
         out.push_str(&format!("- {key}\n"));
     }
     out.push_str(&format!(
-        "Be complete and brief: facts, names, paths, numbers, what is done, what is next. Take in what an earlier summary told. What the user said, which files were changed and which commands ran is kept beside it, word for word. At most {} words.",
+        "Be complete and brief: facts, names, paths, numbers, what is done, what is next. Take in what an earlier summary told. What the user said is kept beside it word for word, and lists of the files that were changed and the commands that ran. At most {} words.",
         settings.summary_words()
     ));
     if let Some(focus) = focus {
@@ -282,6 +284,10 @@ impl Thread {
         }
         let mut last = first;
         for (index, cut) in cuts.into_iter().enumerate() {
+            let some = self.folding_oldest(&cut, settings, goal);
+            if index > 0 && fits(&some, goal) {
+                return Ok(some);
+            }
             let folded = self.folding_all(&cut);
             if index == 0 && fits(&folded, enough) {
                 return Ok(folded);
@@ -298,6 +304,11 @@ impl Thread {
         let plan = Plan { room: Some(room), ..last };
         if room >= LEAST_ROOM && self.left_by(&plan, settings) < all {
             return Ok(saying(plan, "results that do not fit were cut before they were sent"));
+        }
+        // Little is better than nothing, as long as it gains.
+        let plan = Plan { room: None, ..plan };
+        if self.left_by(&plan, settings) <= within(LAST).min(all / 10 * 9) {
+            return Ok(plan);
         }
         Err(format!(
             "the conversation does not fit: its last step alone and what has to stand before it are over {} tokens",
@@ -512,8 +523,9 @@ impl Thread {
         self.sizes()[..cut].iter().sum()
     }
 
-    /// The oldest part leaves. `summary`: what stands for it, or why there is none.
-    pub fn compact(&mut self, plan: &Plan, request: &str, summary: Result<&str, &str>) {
+    /// The oldest part leaves. `summary`: what stands for it, or why there is none. True if a word on
+    /// what is not whole any more was added.
+    pub fn compact(&mut self, plan: &Plan, request: &str, summary: Result<&str, &str>) -> bool {
         let unseen: Vec<_> =
             self.items[self.unseen()..].iter().filter_map(Item::result_id).collect();
         let cut = plan.cut.min(self.items.len());
@@ -533,12 +545,34 @@ impl Thread {
         }
         self.judged = all.len().saturating_sub(self.folding.keep).min(self.judged);
         self.render(0, &stubs);
-        if plan.shorten || plan.room.is_some() || !stubs.is_empty() {
-            self.push(Item::Note(format!(
-                "[Baton: the window was nearly full, so earlier results are shortened to stubs{}. Each says what it is; Recall brings it back.]",
-                if plan.shorten || plan.room.is_some() { ", and long texts are cut by lines" } else { "" }
-            )));
+        self.announce_shorter(&stubs)
+    }
+
+    /// Says which of the results that stay are not whole any more.
+    fn announce_shorter(&mut self, stubs: &[ObservationId]) -> bool {
+        let of = |form: Form| {
+            let own = self.items.iter().filter_map(|item| match item {
+                Item::Observation(seen) if seen.form == form => Some(seen.id),
+                _ => None,
+            });
+            own.collect::<Vec<_>>()
+        };
+        let (mut folded, cut) = (of(Form::Stub), of(Form::Cut));
+        folded.retain(|id| stubs.contains(id));
+        let mut said = Vec::new();
+        if !folded.is_empty() {
+            said.push(format!("shortened to stubs: {}", super::id_list(&folded)));
         }
+        if !cut.is_empty() {
+            said.push(format!("cut by lines: {}", super::id_list(&cut)));
+        }
+        if !said.is_empty() {
+            self.announce(format!(
+                "[Baton: the window was nearly full, so these results are not whole any more: {}. Recall brings one back.]",
+                said.join("; ")
+            ));
+        }
+        !said.is_empty()
     }
 
     /// What is before `cut` leaves, and something stands in its place.

@@ -67,14 +67,20 @@ impl Ledger {
                 }
             }
         }
-        // What it wrote is defined now.
+        // What it wrote is defined now, but for what it only left as it was.
         for call in calls(message).filter(|call| call.name != "Bash") {
-            let written = ["new_string", "new", "content", "edits"];
-            let written = written.iter().filter_map(|key| call.arguments.get(*key));
-            for text in written.map(texts_in) {
-                crate::fold::defined(&text)
-                    .into_iter()
-                    .for_each(|name| renew(&mut self.names, name.to_owned()));
+            let text = |keys: [&str; 3], of_edit: [&str; 2]| {
+                let own = keys.iter().filter_map(|key| call.arguments.get(*key)?.as_str());
+                let edits = call.arguments.get("edits").and_then(Value::as_array);
+                let edits = edits.into_iter().flatten();
+                let edits = edits.filter_map(|edit| edit.get(of_edit[0]).or(edit.get(of_edit[1])));
+                own.chain(edits.filter_map(Value::as_str)).collect::<Vec<_>>().join("\n")
+            };
+            let new = text(["new_string", "new", "content"], ["new_string", "new"]);
+            let old = text(["old_string", "old", ""], ["old_string", "old"]);
+            let old: IndexSet<&str> = crate::fold::defined(&old).into_iter().collect();
+            for name in crate::fold::defined(&new).into_iter().filter(|own| !old.contains(own)) {
+                renew(&mut self.names, name.to_owned());
             }
         }
     }
@@ -112,10 +118,6 @@ impl Ledger {
                 "bash" => drop(change.how.insert("by a command")),
                 _ => change.lines = moved(change.lines, &hunks),
             }
-            // Where a line of a reading stands now.
-            if let Some(lines) = self.read.get_mut(&file) {
-                *lines = lines.iter().map(|own| move_range(*own, &hunks)).collect();
-            }
             put(&mut self.changed, file, change);
         }
     }
@@ -147,7 +149,7 @@ impl Ledger {
     pub fn text(&self, most: usize) -> String {
         let part = |line: usize| line.min(line * (most / 64) / (ALL / 64));
         let (lines, ids) = (part(LINE), part(RESULTS));
-        let mut out = String::from("Facts, noted by code:\n");
+        let mut out = String::from("Facts of the part that left, noted by code:\n");
         let read = self.read.iter().map(|(file, lines)| with_lines(file, lines, &IndexSet::new()));
         let changed = self.changed.iter().map(|(file, own)| with_lines(file, &own.lines, &own.how));
         let commands = self.commands.iter().map(|(command, end)| format!("`{command}` {end}"));
@@ -298,21 +300,6 @@ fn put<T>(entries: &mut IndexMap<String, T>, key: String, value: T) {
     entries.insert(key, value);
     if entries.len() > CARRIED {
         entries.shift_remove_index(0);
-    }
-}
-
-/// All texts of a value, a line each.
-fn texts_in(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        // Of a replacement only what it writes.
-        Value::Array(edits) => {
-            let new = |edit: &Value| {
-                edit.get("new_string").or(edit.get("new"))?.as_str().map(str::to_owned)
-            };
-            edits.iter().filter_map(new).collect::<Vec<_>>().join("\n")
-        }
-        _ => String::new(),
     }
 }
 

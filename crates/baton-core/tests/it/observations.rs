@@ -126,8 +126,13 @@ fn glob_keeps_the_pattern_the_hits_and_ten_paths() {
         (99, 10, "paths: and 89 more"),
     ] {
         let paths: Vec<String> = (0..count).map(|n| format!("src/模块/{n}.rs")).collect();
-        let data =
-            Glob { pattern: "**/*.rs".to_owned(), hits: count, paths, truncated: count > 50 };
+        let data = Glob {
+            pattern: "**/*.rs".to_owned(),
+            path: None,
+            hits: count,
+            paths,
+            truncated: count > 50,
+        };
         let stub = stub("Glob", &data);
         assert_eq!(strings(&stub, "paths").len(), kept, "{count}");
         assert_eq!((&stub.data["pattern"], &stub.data["hits"]), (&json!("**/*.rs"), &json!(count)));
@@ -144,7 +149,13 @@ fn grep(count: u64) -> Grep {
         })
         .collect();
     Grep {
-        pattern: "溢出".to_owned(), hits: count, files: count.min(7), matches, truncated: false
+        path: None,
+        glob: None,
+        pattern: "溢出".to_owned(),
+        hits: count,
+        files: count.min(7),
+        matches,
+        truncated: false,
     }
 }
 

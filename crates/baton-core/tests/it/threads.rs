@@ -531,7 +531,9 @@ fn the_ledger_says_what_happened_and_nothing_else() {
     let sent = request(&player.own);
     let parts = sent.messages.iter().flat_map(|message| &message.parts);
     let ledger = parts.filter_map(|part| match part {
-        Part::Text { text } if text.contains("Facts, noted by code") => Some(text.clone()),
+        Part::Text { text } if text.contains("Facts of the part that left, noted by code") => {
+            Some(text.clone())
+        }
         _ => None,
     });
     insta::assert_snapshot!("a_true_ledger", ledger.collect::<Vec<_>>().join("\n"));

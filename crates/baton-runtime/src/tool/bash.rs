@@ -19,7 +19,7 @@ use super::{Archive, Done, Workshop, refused};
 use crate::load;
 use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare};
 
-/// Bytes of the output that the model sees, without terminal escapes.
+/// Bytes of each stream that the model sees, without terminal escapes.
 const OUTPUT: usize = sandbox::SHORT;
 /// Bytes of each stream that are kept in memory: most of a colourful output is escapes.
 const KEPT: usize = 64 << 10;
@@ -166,6 +166,11 @@ pub(super) fn run(
         sandbox::run_in(spare, &program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
     let mut data = said(&ran, id, &copy);
     data.changed = before.map_or_else(Vec::new, |before| before.changes(shop));
+    for file in &data.changed {
+        if let Ok(opened) = shop.root.read(file) {
+            shop.freshness().command_changed(file, opened.mtime);
+        }
+    }
     data.changed.truncate(CHANGED);
     let mut envelope = Envelope::new(
         match data.exit {
@@ -218,7 +223,7 @@ fn said(ran: &sandbox::Ran, id: ObservationId, copy: &Path) -> Bash {
         changed: Vec::new(),
     };
     let is_cut = ran.stdout.is_cut() || ran.stderr.is_cut();
-    if !is_cut && data.stdout.len() + data.stderr.len() <= OUTPUT {
+    if !is_cut && data.stdout.len() <= OUTPUT && data.stderr.len() <= OUTPUT {
         // All of it stands in the result.
         let _ = std::fs::remove_file(copy);
         return data;

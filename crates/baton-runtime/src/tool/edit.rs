@@ -20,6 +20,8 @@ const FILE: u64 = 16 << 20;
 const EDITS: usize = 500;
 /// How long differences are looked for; then what is found so far must do.
 const LOOK: Duration = Duration::from_millis(500);
+/// Places that an error names.
+const NAMED: usize = 5;
 /// Changed places that the result names.
 const RANGES: usize = 200;
 /// Lines of a new file that the result shows.
@@ -186,10 +188,18 @@ fn replaced(before: &str, edit: &Replacement) -> Result<String, (&'static str, S
         0 => Err(("NOT_FOUND", format!("old_string does not occur{}", near(before, old)))),
         1 => Ok(before.replacen(old, new, 1)),
         _ if edit.replace_all => Ok(before.replace(old, new)),
-        count => Err((
-            "NOT_UNIQUE",
-            format!("old_string occurs {count} times; add lines around it, or set replace_all"),
-        )),
+        count => {
+            let line = |at: usize| before[..at].matches('\n').count() + 1;
+            let lines = before.match_indices(old).take(NAMED).map(|(at, _)| line(at).to_string());
+            let lines = lines.collect::<Vec<_>>().join(", ");
+            Err((
+                "NOT_UNIQUE",
+                format!(
+                    "old_string occurs {count} times, at lines {lines}{}; add lines around it, or set replace_all",
+                    if count > NAMED { " and more" } else { "" }
+                ),
+            ))
+        }
     }
 }
 

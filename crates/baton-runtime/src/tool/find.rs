@@ -79,7 +79,16 @@ pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Done {
     // Somebody may swap a folder for a link while we walk.
     paths.retain(|path| shop.root.look(path).is_ok());
     let status = if truncated { Status::Partial } else { Status::Success };
-    Ok(Envelope::new(status, &Glob { pattern: args.pattern.clone(), hits, paths, truncated }))
+    Ok(Envelope::new(
+        status,
+        &Glob {
+            pattern: args.pattern.clone(),
+            path: Some(folder).filter(|folder| folder != "."),
+            hits,
+            paths,
+            truncated,
+        },
+    ))
 }
 
 fn one_glob(pattern: &str) -> Result<GlobSet, Refusal> {
@@ -169,7 +178,10 @@ pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Done {
     let truncated = found.hits > found.matches.len() as u64;
     let status = if truncated { Status::Partial } else { Status::Success };
     let (hits, files, matches) = (found.hits, found.files, found.matches);
-    let data = Grep { pattern: args.pattern.clone(), hits, files, matches, truncated };
+    let pattern = args.pattern.clone();
+    let path = Some(args.path.clone()).filter(|path| path != ".");
+    let glob = args.glob.clone();
+    let data = Grep { pattern, path, glob, hits, files, matches, truncated };
     Ok(Envelope::new(status, &data))
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton_core::id::ObservationId;
+use baton_core::id::{Mtime, ObservationId};
 use baton_core::observation::shapes::Recall;
 use baton_core::observation::{Envelope, Status, cut, plain};
 use baton_core::text;
@@ -10,7 +10,7 @@ use baton_core::turn::Offered;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Done, Refusal, refused};
+use super::{Done, Refusal, Workshop, refused};
 use crate::load;
 
 /// Bytes of a page.
@@ -56,19 +56,24 @@ struct Earlier {
     of: String,
     file: Option<String>,
     text: String,
+    /// The file is not as it was then.
+    is_past: bool,
 }
 
-pub(super) fn recall(archive: &dyn Archive, args: &Args) -> Done {
+pub(super) fn recall(shop: &Workshop, archive: &dyn Archive, args: &Args) -> Done {
     let name = args.id.trim();
     let number = name.strip_prefix('u').and_then(|number| number.parse().ok());
     let earlier = match number.and_then(|number| archive.message(number)) {
-        Some(text) => Earlier { of: "what the user said".to_owned(), file: None, text },
-        None => result(archive, name)?,
+        Some(text) => {
+            let of = "what the user said".to_owned();
+            Earlier { of, file: None, text, is_past: false }
+        }
+        None => result(shop, archive, name)?,
     };
     page(name, earlier, args)
 }
 
-fn result(archive: &dyn Archive, name: &str) -> Result<Earlier, Refusal> {
+fn result(shop: &Workshop, archive: &dyn Archive, name: &str) -> Result<Earlier, Refusal> {
     let id = ObservationId::new(name).map_err(|why| refused("BAD_ID", why))?;
     let Some((tool, envelope)) = archive.observation(id) else {
         let why = format!(
@@ -83,7 +88,15 @@ fn result(archive: &dyn Archive, name: &str) -> Result<Earlier, Refusal> {
     };
     let file = envelope.data.get("file").and_then(|file| file.as_str());
     let file = file.filter(|_| ["Read", "Recall"].contains(&tool.as_str())).map(str::to_owned);
-    Ok(Earlier { of: plain.title, file, text })
+    let is_past = file.as_deref().is_some_and(|file| is_past(shop, file, &envelope));
+    Ok(Earlier { of: plain.title, file, text, is_past })
+}
+
+/// Whether a file has another time than when it was read, or is gone.
+fn is_past(shop: &Workshop, file: &str, envelope: &Envelope) -> bool {
+    let then = envelope.data.get("mtime").cloned();
+    let then = then.and_then(|mtime| serde_json::from_value::<Mtime>(mtime).ok());
+    then.is_some_and(|then| shop.root.read(file).map_or(true, |now| now.mtime != then))
 }
 
 /// Of an edit the whole difference; else what was shown.
@@ -121,14 +134,19 @@ fn page(name: &str, earlier: Earlier, args: &Args) -> Done {
     let content: Vec<&str> = shown.iter().map(|(at, _)| lines[*at]).collect();
     let truncated = to < total && to.saturating_add(1) < end;
     let status = if truncated { Status::Partial } else { Status::Success };
-    let Earlier { of, file, .. } = earlier;
+    let Earlier { of, file, is_past, .. } = earlier;
     let content = content.join("\n");
     let from = numbers[start].0;
     let id = name.to_owned();
     let data = Recall { id, of, file, from, to, total, content, truncated };
     let mut envelope = Envelope::new(status, &data);
-    if truncated {
-        envelope.text = format!("continue with from={}", to + 1);
+    let mut said = Vec::new();
+    if is_past {
+        said.push("the file was changed since, this is how it was then".to_owned());
     }
+    if truncated {
+        said.push(format!("continue with from={}", to + 1));
+    }
+    envelope.text = said.join("; ");
     Ok(envelope)
 }

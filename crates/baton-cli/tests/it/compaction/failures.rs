@@ -21,11 +21,20 @@ fn assert_goes_on(place: &Place, cause: &str) {
     let after = messages(next_of_work(&requests, *asked.last().unwrap()));
     let facts = content(&after[1]);
     assert_eq!(after[1]["role"], "user");
-    assert!(facts.starts_with(&format!("[{cause}]\n\nFacts, noted by code:\n")), "{facts}");
+    assert!(
+        facts.contains(&format!(
+            "left it. {cause}]\n\nFacts of the part that left, noted by code:\n"
+        )),
+        "{facts}"
+    );
     assert!(facts.contains("part-1.txt 1-120"), "{facts}");
     assert!(facts.contains("`echo counted; exit 3` exit 3"), "{facts}");
     assert!(facts.ends_with(&format!("The task in force:\n\n{TASK}")), "{facts}");
-    assert_eq!(after[2..], asks[asks.len() - 7..asks.len() - 1], "the last three steps whole");
+    assert_eq!(
+        after[after.len() - 6..],
+        asks[asks.len() - 7..asks.len() - 1],
+        "the last steps whole"
+    );
     assert!(!place.path("project/canary").exists());
     assert!(place.path("project/part-1.txt").exists());
     // And what left is still to be had.
@@ -35,6 +44,24 @@ fn assert_goes_on(place: &Place, cause: &str) {
 
 fn failed(why: &str) -> String {
     format!("Summary generation failed ({why}), keeping recent history only.")
+}
+
+#[test]
+fn a_state_that_cannot_be_used_is_asked_for_once_more_with_the_reason() {
+    let missing = json!({ "done": "all of it" }).to_string();
+    let place = handover::place(vec![text(&missing), text(&state().to_string())]);
+    let said = place.expect(&["exec", "-p", TASK], 0);
+    assert!(!said.contains("Summary generation failed"), "{said}");
+    let requests = place.model().requests();
+    let asked = summary_requests(&requests);
+    assert_eq!(asked.len(), 2, "{said}");
+    let again = messages(&requests[asked[1]]);
+    assert_eq!(content(&again[again.len() - 2]), missing);
+    let why = content(again.last().unwrap());
+    assert!(why.contains("the summary has no key `open`"), "{why}");
+    for at in asked {
+        assert_eq!(requests[at]["tool_choice"], "none", "nothing can be called");
+    }
 }
 
 #[test]
@@ -52,12 +79,12 @@ fn a_state_that_cannot_be_used_leaves_the_recent_part_and_the_facts() {
         (&missing, "the summary has no key `open`"),
     ];
     for (answer, why) in cases {
-        assert_goes_on(&handover::place(vec![text(answer)]), &failed(why));
+        assert_goes_on(&handover::place(vec![text(answer); 2]), &failed(why));
     }
-    let place = handover::place(vec![text("{\"done\": 1, \"open\": }")]);
+    let place = handover::place(vec![text("{\"done\": 1, \"open\": }"); 2]);
     let said = place.expect(&["exec", "-p", TASK], 0);
     assert!(said.contains("Summary generation failed (the summary is not JSON: "), "{said}");
-    let place = handover::place(vec![text(&larger)]);
+    let place = handover::place(vec![text(&larger); 2]);
     let said = place.expect(&["exec", "-p", TASK], 0);
     assert!(said.contains("the summary is not smaller than what it replaces ("), "{said}");
     assert!(!place.model().requests().last().unwrap().to_string().contains("很长很长"));

@@ -71,16 +71,22 @@ fn what_follows_is_request_state_task_with_facts_and_the_last_steps_whole() {
     let told: Value = serde_json::from_str(content(&after[2])).unwrap();
     assert_eq!((after[2]["role"].as_str(), told), (Some("assistant"), state()));
     let facts = content(&after[3]);
-    assert!(facts.starts_with("Facts, noted by code:\n"), "{facts}");
+    assert!(
+        facts.contains(
+            "Above is your own summary of it.]\n\nFacts of the part that left, noted by code:\n"
+        ),
+        "{facts}"
+    );
     assert!(facts.ends_with(&format!("The task in force:\n\n{TASK}")), "{facts}");
     for fact in ["part-1.txt 1-120", "part-2.txt 1-120", "`echo counted; exit 3` exit 3"] {
         assert!(facts.contains(fact), "{fact} is not in {facts}");
     }
     assert!(facts.contains("决定保留 u8"), "{facts}");
-    assert!(facts.contains("Recall brings back o1 to o"), "{facts}");
-    // The last three steps as they were: three calls with their results.
-    assert_eq!(after.len(), 4 + 6);
-    assert_eq!(after[4..], before[before.len() - 7..before.len() - 1]);
+    assert!(facts.contains("results that Recall brings back: o1 Read part-1.txt"), "{facts}");
+    // The last steps as they were, at least three: calls with their results.
+    let kept = after.len() - 4;
+    assert!(kept >= 6);
+    assert_eq!(after[4..], before[before.len() - kept - 1..before.len() - 1]);
     // Nothing else of what left is sent.
     assert!(!next.to_string().contains("value_1_7,") && !next.to_string().contains("value_2_11"));
     // What is on the disk says the same to one who goes on.
@@ -128,12 +134,12 @@ fn a_state_may_be_bare_or_fenced_or_stand_in_prose_between_its_tags() {
 fn a_later_state_takes_in_the_earlier_one_and_the_facts_of_both_stay() {
     let first = json!({ "done": "第一次交接", "open": "parts from 8 on" });
     let second = json!({ "done": "第二次交接, with all of the first", "open": "nothing" });
-    let mut work: Vec<Value> = (1..=16).map(reads).collect();
+    let mut work: Vec<Value> = (1..=21).map(reads).collect();
     work.push(text("All parts were read."));
     let answers = [&first, &second].map(|state| text(&state.to_string()));
     let place = Place::of_agent(crate::BATON, model(work, answers.to_vec()));
     configure(&place, PROFILE);
-    parts(&place, 16);
+    parts(&place, 21);
     place.expect(&["exec", "-p", TASK], 0);
     let requests = place.model().requests();
     requests.iter().for_each(assert_valid);
@@ -145,7 +151,7 @@ fn a_later_state_takes_in_the_earlier_one_and_the_facts_of_both_stay() {
     let facts = content(&after[3]);
     assert!(facts.contains("part-1.txt 1-120") && facts.contains("part-9.txt 1-120"), "{facts}");
     assert_eq!(facts.matches(TASK).count(), 1, "{facts}");
-    assert_eq!(after.len(), 4 + 6, "as many steps as the first time");
+    assert!(after.len() >= 4 + 6, "as many steps as the first time");
     assert!(!after[4..].iter().any(|own| own.to_string().contains("第一次交接")));
 }
 
@@ -169,7 +175,7 @@ fn an_edit_and_the_list_of_tasks_outlive_the_handover() {
     let requests = place.model().requests();
     let next = next_of_work(&requests, summary_requests(&requests)[0]);
     let facts = content(&messages(next)[3]);
-    assert!(facts.contains("- changed: src/lib.rs"), "{facts}");
+    assert!(facts.contains("- files changed: src/lib.rs 2"), "{facts}");
     assert!(facts.contains("不再用 u8"), "{facts}");
     assert!(content(messages(next).last().unwrap()).contains("数完"), "the recap stands last");
 }
@@ -195,15 +201,18 @@ fn a_conversation_that_is_gone_on_with_is_handed_over_before_its_first_call() {
     let asks = &again[requests.len()];
     assert_eq!((&asks["tools"], system(asks)), (&again[0]["tools"], system(&again[0])));
     let last = again.last().unwrap();
-    assert_eq!(content(messages(last).last().unwrap()), words, "the new words stand last");
-    assert!(content(&messages(last)[3]).starts_with("Facts, noted by code:"));
+    let said = content(messages(last).last().unwrap());
+    assert!(said.ends_with(&words), "the new words stand last: {said}");
+    assert!(
+        content(&messages(last)[3]).contains("]\n\nFacts of the part that left, noted by code:")
+    );
 }
 
 /// Folding and handing over together, as it is by default: every list is valid, nothing is lost.
 #[test]
 fn a_long_turn_is_folded_and_handed_over_and_goes_on() {
     let mut work: Vec<Value> = Vec::new();
-    for part in 1..=30 {
+    for part in 1..=70 {
         work.push(saying(
             &format!("Part {part} is next. {}", format!("想法 {part}; ").repeat(80)),
             "Bash",
@@ -214,7 +223,7 @@ fn a_long_turn_is_folded_and_handed_over_and_goes_on() {
     work.push(text("Thirty parts."));
     let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     place.write("home/.config/baton/baton.toml", format!("[profiles.chat]\n{PROFILE}"));
-    parts(&place, 30);
+    parts(&place, 70);
     let said = place.expect(&["exec", "-p", TASK], 0);
     assert!(said.contains("Thirty parts."), "{said}");
     let steps = place.steps();

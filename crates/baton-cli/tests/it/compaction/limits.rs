@@ -118,15 +118,14 @@ fn vain() -> Model {
 const VAIN: &str = "strategy = \"handover\"\ncompact_at = 32000\nkeep_recent = 1\nsummary_keys = [\"done\", \"open\"]\n";
 
 #[test]
-fn two_compactions_that_gain_nothing_are_enough() {
+fn a_conversation_that_gains_nothing_ends_soon_with_a_clear_error() {
     let place = Place::of_agent(crate::BATON, vain());
     configure(&place, VAIN);
     parts(&place, 12);
     let said = place.expect(&["exec", "-p", TASK], 4);
-    let why = "stopped: the conversation does not fit into the window: 2 compactions in a row gained less than a tenth";
-    assert!(said.contains(why), "{said}");
+    assert!(said.contains("stopped: the conversation does not fit"), "{said}");
     let requests = place.model().requests();
-    assert_eq!(summary_requests(&requests).len(), 2, "{said}");
+    assert!(summary_requests(&requests).len() <= 2, "{said}");
     assert!(requests.len() < 12, "{} calls", requests.len());
     // Another turn begins, tries it anew, and says it again.
     let again = place.expect(&["exec", "--continue", "-p", "Once more."], 4);
@@ -155,7 +154,7 @@ fn what_has_to_stand_before_the_conversation_may_be_too_much_already() {
 }
 
 #[test]
-fn one_result_that_alone_fills_the_window_loses_its_middle() {
+fn one_result_that_alone_fills_the_window_is_cut_by_lines_and_says_which() {
     let work = vec![call("Read", json!({ "path": "long.txt" })), text("Long indeed.")];
     let place = Place::of_agent(crate::BATON, model(work, vec![text(&state().to_string())]));
     configure(&place, &PROFILE.replace("16000", "18000"));
@@ -164,12 +163,12 @@ fn one_result_that_alone_fills_the_window_loses_its_middle() {
     };
     place.write("project/long.txt", (0..900).map(line).collect::<String>());
     let said = place.expect(&["exec", "-p", TASK], 0);
-    assert!(said.contains("[long results and arguments of the kept part were cut]"), "{said}");
+    assert!(said.contains("[results that do not fit were cut before they were sent]"), "{said}");
     let requests = place.model().requests();
     assert_eq!(requests.len(), 2, "nothing leaves, so nobody is asked to sum up");
     let last = requests[1].to_string();
-    assert!(last.contains("value_3 ") && last.contains("value_898 "), "{last}");
-    assert!(last.contains("chars omitted") && !last.contains("value_450 "), "{last}");
+    assert!(last.contains("value_3 ") && !last.contains("value_898 "), "{last}");
+    assert!(last.contains("-900 are left out here; Recall o1 from="), "{last}");
     assert_valid(&requests[1]);
 }
 
@@ -215,7 +214,7 @@ fn other_figures_or_another_strategy_do_not_break_a_conversation_that_goes_on() 
     let requests = place.model().requests();
     requests.iter().for_each(assert_valid);
     let facts = |request: &Value| content(&messages(request)[3]).to_owned();
-    assert!(facts(&requests[last]).starts_with("Facts, noted by code:"));
+    assert!(facts(&requests[last]).contains("]\n\nFacts of the part that left, noted by code:"));
     for request in &requests[last + 1..] {
         assert_eq!(facts(request), facts(&requests[last]), "the same past");
     }
