@@ -380,6 +380,8 @@ impl Agent {
         hear: Hear<'_>,
     ) -> Result<Option<String>, Error> {
         self.layers.rules = project_rules::block(&self.workshop.root, &self.folder);
+        #[cfg(debug_assertions)]
+        self.assert_true();
         let request = self.conversation.request(&self.layers);
         if let Some(why) = self.conversation.over_limit(0).or_else(|| self.over_cost()) {
             return Ok(Some(why));
@@ -416,6 +418,30 @@ impl Agent {
                 self.record(Step::Answered { answer: Box::new(answer) })?;
                 Ok(None)
             }
+        }
+    }
+
+    /// Compares the results that the next request has with those on the disk, by the lab's checker.
+    #[cfg(debug_assertions)]
+    fn assert_true(&self) {
+        use baton_core::lab::truth::{self, SentResult, Verdict};
+        use baton_core::observation::plain;
+        use baton_core::thread::{Item, Results};
+        if self.mind.room.results == Results::Json {
+            return;
+        }
+        let items = self.conversation.thread().items();
+        let sent = items.iter().filter_map(|item| match item {
+            Item::Observation(seen) => Some(SentResult { id: seen.id, text: &seen.text }),
+            Item::User(_) | Item::Note(_) | Item::Assistant(_) => None,
+        });
+        let sent: Vec<SentResult<'_>> = sent.collect();
+        let returned = |id: ObservationId| {
+            let (tool, envelope) = tool::Archive::observation(&self.transcript, id)?;
+            Some(plain::plain(&tool, &envelope).text(id).into())
+        };
+        for (id, verdict) in truth::judge(&sent, returned) {
+            assert!(!matches!(verdict, Verdict::False(_)), "{id} is not true: {verdict:?}");
         }
     }
 

@@ -298,11 +298,22 @@ fn check_stub(
 }
 
 impl Returned<'_> {
-    /// A line without a number of its own is at this place.
+    /// A line without a number of its own is at this place. The tool itself may have left lines out:
+    /// then those behind them are further on.
     fn has_at(&self, line: &Numbered<'_>) -> bool {
-        let place = (line.number as usize).checked_sub(1);
-        let own = place.and_then(|place| self.lines.get(place + self.header));
-        own.is_some_and(|own| is_text(line.text, own))
+        let number = line.number as usize;
+        let mut place = 0;
+        for own in &self.lines[self.header.min(self.lines.len())..] {
+            let is_own = |cut: &Cut| cut.of == self.id && cut.lines.first as usize == place + 1;
+            match Cut::read(own).filter(is_own) {
+                Some(cut) => place = cut.lines.last as usize,
+                None => place += 1,
+            }
+            if place >= number {
+                return place == number && is_text(line.text, own);
+            }
+        }
+        false
     }
 }
 

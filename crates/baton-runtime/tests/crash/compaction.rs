@@ -31,7 +31,7 @@ const TASK: &str = "The task in force:";
 /// A small window: results are folded in it, and then the oldest steps leave.
 fn room() -> Room {
     let keys = vec!["done".to_owned()];
-    let compaction = Settings { strategy: Strategy::Handover, compact_at: 11_000, keep: 3, keys };
+    let compaction = Settings { strategy: Strategy::Handover, compact_at: 10_000, keep: 3, keys };
     let folding = fold::Settings { fold_at: 2_500, ..fold::Settings::default() };
     Room { folding, compaction, results: Results::Plain }
 }
