@@ -225,7 +225,14 @@ impl Seen {
             let cut = self.is_truncated().then_some(self.id);
             // The short form of history has the numbers already.
             let is_short = self.envelope.stub_of.is_some();
-            for (number, line) in observation::telling(&body, cut) {
+            // Its first line counts the others and is ours.
+            let body =
+                if is_short { body.split_once('\n').map_or("", |(_, rest)| rest) } else { &body };
+            for (number, line) in observation::telling(body, cut) {
+                // Half a line of half a result tells little.
+                if is_short && line.ends_with(" chars]") {
+                    continue;
+                }
                 let number = if is_short { String::new() } else { format!("{number}\t") };
                 stub.push_str(&format!("\n{number}{line}"));
             }
