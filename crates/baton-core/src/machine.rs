@@ -86,7 +86,7 @@ impl Machine {
         facts.extend(self.tool_facts());
         facts.push("commands run in: bash".to_owned());
         facts.push(match &self.git {
-            None => "git: this is no work tree".to_owned(),
+            None => "git: the project is not in a work tree".to_owned(),
             Some(git) => {
                 let head = git.head.as_deref().map(|head| head.get(..10).unwrap_or(head));
                 let head = head.map_or("no commit yet".to_owned(), |head| format!("commit {head}"));

@@ -318,15 +318,27 @@ impl Returned<'_> {
 }
 
 /// True if a text that is shown is this one, or its beginning with the number of missing characters:
-/// `… [+120 chars]`. A carriage return at the end of a line is not shown.
+/// `… [+120 chars]`. Colours of a terminal and a carriage return at the end of a line are not shown.
 fn is_text(shown: &str, own: &str) -> bool {
-    let own = if shown.ends_with('\r') { own } else { own.trim_end_matches('\r') };
+    let plain = without_escapes(own);
+    let own = if shown.ends_with('\r') { plain.as_str() } else { plain.trim_end_matches('\r') };
     let cut = || {
         let (start, rest) = shown.rsplit_once("… [+")?;
         let missing: usize = rest.strip_suffix(" chars]")?.parse().ok()?;
         Some(own.strip_prefix(start)?.chars().count() == missing)
     };
     shown == own || cut() == Some(true)
+}
+
+/// A text without the sequences that set colours.
+fn without_escapes(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !(c.is_ascii_digit() || c == ';'));
+        out.push_str(end.and_then(|end| part[end..].strip_prefix('m')).unwrap_or(part));
+    }
+    out
 }
 
 /// A line with the number that a tool put before it: `  118→text`.
