@@ -129,9 +129,9 @@ impl From<Compressed> for Envelope {
 }
 
 /// The few lines of a command's output that tell most, with their numbers. `cut`: the result, if lines
-/// are left out of it already.
-pub fn telling(output: &str, cut: Option<ObservationId>) -> Vec<(u64, String)> {
-    output::telling(output, cut)
+/// are left out of it already. `is_numbered`: the lines have their numbers.
+pub fn telling(output: &str, cut: Option<ObservationId>, is_numbered: bool) -> Vec<String> {
+    output::telling(output, cut, is_numbered)
 }
 
 /// The stub of a tool result.

@@ -539,7 +539,8 @@ fn offset_in(whole: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize)
 }
 
-/// The first and the last `end` characters, with the number of those between.
+/// About the first and the last `end` characters, with the number of those between. It cuts between
+/// lines unless one of them is too long.
 pub fn head_and_tail(raw: &str, end: usize) -> String {
     /// Less is not worth a mark.
     const LEAST: usize = 64;
@@ -549,5 +550,14 @@ pub fn head_and_tail(raw: &str, end: usize) -> String {
     }
     let border = |at: usize| raw.char_indices().nth(at).map_or(raw.len(), |(byte, _)| byte);
     let (head, tail) = (&raw[..border(end)], &raw[border(count - end)..]);
-    format!("{head}\n[... {} chars omitted ...]\n{tail}", count - 2 * end)
+    let (head, after) = match head.rsplit_once('\n') {
+        Some((lines, _)) if lines.len() >= head.len() / 2 => (lines, 1),
+        _ => (head, 0),
+    };
+    let (tail, before) = match tail.split_once('\n') {
+        Some((_, lines)) if lines.len() >= tail.len() / 2 => (lines, 1),
+        _ => (tail, 0),
+    };
+    let gone = count - head.chars().count() - tail.chars().count() - after - before;
+    format!("{head}\n[... {gone} chars omitted ...]\n{tail}")
 }

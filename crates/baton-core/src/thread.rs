@@ -228,13 +228,12 @@ impl Seen {
             // Its first line counts the others and is ours.
             let body =
                 if is_short { body.split_once('\n').map_or("", |(_, rest)| rest) } else { &body };
-            for (number, line) in observation::telling(body, cut) {
+            for line in observation::telling(body, cut, is_short) {
                 // Half a line of half a result tells little.
                 if is_short && line.ends_with(" chars]") {
                     continue;
                 }
-                let number = if is_short { String::new() } else { format!("{number}\t") };
-                stub.push_str(&format!("\n{number}{line}"));
+                stub.push_str(&format!("\n{line}"));
             }
         }
         (fold::size(&stub) < fold::size(&body)).then_some(stub)

@@ -320,8 +320,11 @@ impl Returned<'_> {
 /// True if a text that is shown is this one, or its beginning with the number of missing characters:
 /// `… [+120 chars]`. Colours of a terminal and a carriage return at the end of a line are not shown.
 fn is_text(shown: &str, own: &str) -> bool {
-    let plain = without_escapes(own);
-    let own = if shown.ends_with('\r') { plain.as_str() } else { plain.trim_end_matches('\r') };
+    begins(shown, own) || begins(shown, &without_escapes(own))
+}
+
+fn begins(shown: &str, own: &str) -> bool {
+    let own = if shown.ends_with('\r') { own } else { own.trim_end_matches('\r') };
     let cut = || {
         let (start, rest) = shown.rsplit_once("… [+")?;
         let missing: usize = rest.strip_suffix(" chars]")?.parse().ok()?;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::cut;
 use super::shorten::{LINE, cut_line};
+use crate::fact;
 use crate::id::ObservationId;
 use crate::text;
 
@@ -72,13 +73,14 @@ pub(super) fn summary(raw: &str, cut: Option<ObservationId>) -> (String, Option<
     }
     out.push(']');
     for at in &kept {
-        out.push_str(&format!("\n{}\t{}", numbers[*at].0, cut_line(lines[*at], LINE)));
+        out.push('\n');
+        out.push_str(&with_number(numbers[*at].0, lines[*at]));
     }
     (out, Some(format!("and {} more lines", total.saturating_sub(kept.len() as u64))))
 }
 
 /// Totals, the first faults and the last lines; in their order, with their numbers.
-pub(super) fn telling(raw: &str, cut: Option<ObservationId>) -> Vec<(u64, String)> {
+pub(super) fn telling(raw: &str, cut: Option<ObservationId>, is_numbered: bool) -> Vec<String> {
     const FEW: usize = 6;
     const ENDS: usize = 2;
     let lines: Vec<&str> = raw.split('\n').collect();
@@ -88,9 +90,21 @@ pub(super) fn telling(raw: &str, cut: Option<ObservationId>) -> Vec<(u64, String
     choice.chosen.extend(filled.take(ENDS));
     choice.totals();
     choice.faults();
+    if is_numbered {
+        return choice.chosen.iter().map(|at| cut_line(lines[*at], LINE)).collect();
+    }
     let numbers = cut::numbers(&lines, cut);
-    let line = |at: &usize| (numbers[*at].0, cut_line(lines[*at], LINE));
-    choice.chosen.iter().map(line).collect()
+    choice.chosen.iter().map(|at| with_number(numbers[*at].0, lines[*at])).collect()
+}
+
+/// A line with its number before it, as far as it does not begin with that number itself.
+fn with_number(number: u64, line: &str) -> String {
+    let line = line.trim_end_matches('\r');
+    let shown = cut_line(line, LINE);
+    match fact::numbered(line) {
+        Some((own, _)) if own.trim().parse() == Ok(number) => shown,
+        _ => format!("{number}\t{shown}"),
+    }
 }
 
 /// The last lines of an error output, shortened, and what was left out of it.
