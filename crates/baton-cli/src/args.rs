@@ -924,6 +924,29 @@ folder is left alone and reported; more than 5 files are counted.")]
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
+    /// Show what a compaction would do to a conversation, message by message
+    #[command(after_help = "\
+Examples:
+  baton debug compact --strategy handover --keep 5 < messages.json
+  baton debug compact --strategy archive --keep 3 --json < session.jsonl | jq .cut
+  baton debug compact --compact-at 24000 < messages.json     only if it is that large
+
+Standard input: a JSON list of messages (OpenAI or Anthropic), or any recording that `baton lab` reads
+with one session. No model is called: where it would write a summary, a line says so.")]
+    Compact(DebugCompactArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DebugCompactArgs {
+    /// `archive` lets whole turns leave, `handover` steps
+    #[arg(long, value_name = "NAME", value_parser = ["archive", "handover"], default_value = "handover")]
+    pub(crate) strategy: String,
+    /// Turns (archive) or steps (handover) that stay whole
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) keep: u32,
+    /// Tokens from which on it is done [default: whatever the size is]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    pub(crate) compact_at: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -264,6 +264,7 @@ fn dispatched(place: &Place, command: Command) -> Outcome {
         Command::Lab(args) => lab::run(place, &args),
         Command::Debug(DebugCommand::Compress { tool, id }) => debug::compress(&tool, id),
         Command::Debug(DebugCommand::Mentions { root }) => debug::mentions(place, root),
+        Command::Debug(DebugCommand::Compact(args)) => debug::compact(&args),
         Command::Completions { shell } => Ok(completions(shell)),
     }
 }

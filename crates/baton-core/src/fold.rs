@@ -53,10 +53,10 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             keep: 4,
-            batch: 40,
+            batch: 38,
             fold_at: 80_000,
             files: 3,
-            file_tokens: 20_000,
+            file_tokens: 16_000,
             calls_ahead: 30.0,
             prices: Prices::default(),
         }
@@ -72,7 +72,7 @@ const GONE: f64 = 0.8;
 /// Names that a stub holds.
 const NAMES: usize = 64;
 /// A file that was read leaves at most so many of its lines,
-const LINES: usize = 60;
+const LINES: usize = 50;
 /// and at most this part of them,
 const LINES_PART: f64 = 0.5;
 /// each with so many around it.
@@ -251,21 +251,21 @@ pub enum Of<'a> {
     /// A file as it still is, as far as is known. Half of what is needed late is lines of files, for
     /// an edit.
     File(&'a str),
-    /// A file that was changed since.
-    Past(&'a str),
+    /// A file that was changed since: lines that may not be there any more help nobody.
+    Past,
     Other,
 }
 
 /// What is left of a result.
 pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
     let since = match own.of {
-        Of::Past(_) => "; the file was changed since, this is how it was then",
+        Of::Past => "; the file was changed since, so its lines are left out",
         Of::File(_) | Of::Other => "",
     };
     let mut out = format!("[folded {}: {}{since}]\n", own.id, text::shown(own.title, TITLE));
     let lines = match own.of {
-        Of::File(file) | Of::Past(file) => lines_spoken_of(own.text, file, known),
-        Of::Other => String::new(),
+        Of::File(file) => lines_spoken_of(own.text, file, known),
+        Of::Past | Of::Other => String::new(),
     };
     let names = names(own.text, &lines, known);
     if !names.is_empty() {

@@ -6,7 +6,8 @@
 //! `session` (what a recording holds), `import` (its text → sessions, whatever tool wrote it), `need`
 //! (which facts each action needed), `truth` (whether what a request shows is what the tools returned),
 //! `replay` (a policy's views → sums), `account` (what was false or missing in them), `own` (Baton's own
-//! policy, by the agent's own code), `policy` (the policies by their names).
+//! policy, by the agent's own code), `outline` (what one compaction would do), `policy` (the policies
+//! by their names).
 
 pub mod session;
 pub mod import;
@@ -15,4 +16,5 @@ pub mod truth;
 pub mod replay;
 pub mod account;
 mod own;
+pub mod outline;
 pub mod policy;

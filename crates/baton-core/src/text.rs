@@ -534,6 +534,22 @@ fn strip_prefix<'a>(rest: &'a str, prefix: &str, emphasis: &str) -> Option<(&'a 
     }
 }
 
+/// `1, 3-9`: numbers in their order, with these words before each.
+pub fn ranges(before: &str, numbers: &[u64]) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*number) => *last = *number,
+            _ => runs.push((*number, *number)),
+        }
+    }
+    let run = |(first, last): &(u64, u64)| match first == last {
+        true => format!("{before}{first}"),
+        false => format!("{before}{first}-{before}{last}"),
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(", ")
+}
+
 /// Where `part`, a slice of `whole`, begins in it.
 fn offset_in(whole: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize)

@@ -115,6 +115,16 @@ impl Seen {
         self.envelope.status == Status::Error
     }
 
+    /// The lines of a command's output with their numbers, if it has the short form of history that
+    /// counts and numbers them.
+    fn numbered<'b>(&self, body: &'b str) -> Option<&'b str> {
+        self.envelope.stub_of?;
+        let (count, lines) = body.split_once('\n')?;
+        let (number, rest) = count.strip_prefix('[')?.split_once(" lines")?;
+        let is_count = number.parse::<u64>().is_ok() && rest.ends_with(']');
+        (is_count && self.is("bash")).then_some(lines)
+    }
+
     fn is(&self, tool: &str) -> bool {
         self.tool.eq_ignore_ascii_case(tool)
     }
@@ -128,9 +138,10 @@ impl Seen {
         self.plain().body
     }
 
-    /// What it is, in one line.
+    /// What it is, in one line; not what its short form leaves out.
     pub fn described(&self) -> String {
         let title = self.plain().title;
+        let title = title.split("; shortened").next().unwrap_or_default().to_owned();
         match title.strip_prefix(self.tool.as_str()) {
             Some(rest) if rest.starts_with(':') && !self.target.is_empty() => {
                 format!("{} {}{rest}", self.tool, self.target)
@@ -212,25 +223,22 @@ impl Seen {
     /// `is_past`: the file that it shows was changed since.
     fn stub(&self, is_past: bool, known: &mut Known) -> Option<String> {
         let Plain { body, .. } = self.plain();
+        let numbered = self.numbered(&body);
+        let shown = numbered.unwrap_or(&body);
         let of = match self.file() {
-            Some(file) if self.shows_file() && is_past => Of::Past(file),
+            Some(_) if self.shows_file() && is_past => Of::Past,
             Some(file) if self.shows_file() => Of::File(file),
             _ => Of::Other,
         };
         let title = self.described();
-        let folded = Folded { id: self.id, title: &title, text: &body, of };
+        let folded = Folded { id: self.id, title: &title, text: shown, of };
         let mut stub = fold::stub(folded, known);
         if self.is("bash") && of == Of::Other {
             // What a run came to must not have to be asked for again.
             let cut = self.is_truncated().then_some(self.id);
-            // The short form of history has the numbers already.
-            let is_short = self.envelope.stub_of.is_some();
-            // Its first line counts the others and is ours.
-            let body =
-                if is_short { body.split_once('\n').map_or("", |(_, rest)| rest) } else { &body };
-            for line in observation::telling(body, cut, is_short) {
+            for line in observation::telling(shown, cut, numbered.is_some()) {
                 // Half a line of half a result tells little.
-                if is_short && line.ends_with(" chars]") {
+                if self.envelope.stub_of.is_some() && line.ends_with(" chars]") {
                     continue;
                 }
                 stub.push_str(&format!("\n{line}"));
@@ -296,7 +304,7 @@ pub fn flat(arguments: &serde_json::Map<String, Value>) -> String {
 }
 
 /// Views of one file that are in hand.
-const VIEWS: usize = 3;
+const VIEWS: usize = 2;
 
 /// A conversation as it is sent.
 #[derive(Debug, Clone)]
@@ -733,18 +741,8 @@ fn forget_thoughts(message: &mut Message) -> bool {
 
 /// `o1, o3-o9`.
 fn id_list(ids: &[ObservationId]) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for id in ids {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == id.0 => *last = id.0,
-            _ => runs.push((id.0, id.0)),
-        }
-    }
-    let run = |(first, last): &(u32, u32)| match first == last {
-        true => format!("o{first}"),
-        false => format!("o{first}-o{last}"),
-    };
-    runs.iter().map(run).collect::<Vec<_>>().join(", ")
+    let numbers: Vec<u64> = ids.iter().map(|id| u64::from(id.0)).collect();
+    text::ranges("o", &numbers)
 }
 
 /// What the model called.

@@ -18,6 +18,7 @@ mod knowing;
 mod lab;
 mod lying;
 mod mentions;
+mod outline;
 mod protocols;
 mod providers;
 mod read_only;

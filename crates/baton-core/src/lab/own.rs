@@ -172,12 +172,12 @@ impl Policy for Own {
 }
 
 /// Somebody speaks after the agent had said its last words.
-fn begins_turn(messages: &[Message], at: usize) -> bool {
+pub(super) fn begins_turn(messages: &[Message], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|before| messages.get(before));
     before.is_none_or(|own| own.role == Role::Assistant && own.acts.is_empty())
 }
 
-fn answer(at: usize, message: &Message) -> Item {
+pub(super) fn answer(at: usize, message: &Message) -> Item {
     let call = |(index, act): (usize, &Act)| {
         let arguments = Map::from_iter([("arguments".to_owned(), act.arguments.clone().into())]);
         let id = format!("{at}-{index}");
@@ -188,7 +188,7 @@ fn answer(at: usize, message: &Message) -> Item {
     Item::Assistant(message::Message { role: message::Role::Assistant, parts: parts.collect() })
 }
 
-fn result(id: ObservationId, message: &Message, act: Option<&Act>) -> Item {
+pub(super) fn result(id: ObservationId, message: &Message, act: Option<&Act>) -> Item {
     let arguments = act.map_or("", |act| act.arguments.as_str());
     let (tool, field) = tool(act.map_or("", |act| act.name.as_str()), arguments);
     let data = Map::from_iter([(field.to_owned(), Value::from(message.text.as_str()))]);

@@ -81,11 +81,14 @@ pub(super) fn summary(raw: &str, cut: Option<ObservationId>) -> (String, Option<
 
 /// Totals, the first faults and the last lines; in their order, with their numbers.
 pub(super) fn telling(raw: &str, cut: Option<ObservationId>, is_numbered: bool) -> Vec<String> {
-    const FEW: usize = 6;
+    const FEW: usize = 4;
     const ENDS: usize = 2;
+    /// A line in so many stays.
+    const PART: usize = 4;
     let lines: Vec<&str> = raw.split('\n').collect();
     let looks: Vec<Look> = lines.iter().map(|line| look(line)).collect();
-    let mut choice = Choice { lines: &lines, looks: &looks, chosen: BTreeSet::new(), most: FEW };
+    let most = FEW.min(lines.len() / PART);
+    let mut choice = Choice { lines: &lines, looks: &looks, chosen: BTreeSet::new(), most };
     let filled = (0..lines.len()).rev().filter(|at| !text::is_blank(lines[*at]));
     choice.chosen.extend(filled.take(ENDS));
     choice.totals();

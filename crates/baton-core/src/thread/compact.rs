@@ -396,7 +396,9 @@ impl Thread {
     fn cuts(&self, settings: &Settings) -> Vec<Plan> {
         let turns: Vec<usize> = self.turns.clone();
         let steps = self.step_starts();
-        let (strategy, keep) = (settings.strategy, settings.keep);
+        let strategy = settings.strategy;
+        // The turn that goes on stays beside the finished ones.
+        let keep = settings.keep + usize::from(strategy == Strategy::Archive);
         let borders = if strategy == Strategy::Archive { &turns } else { &steps };
         let word = if strategy == Strategy::Archive { "turns" } else { "steps" };
         let drop_records = self.records_over(settings);
@@ -779,6 +781,9 @@ impl Thread {
     }
 }
 
+/// The last words of a turn that had only calls.
+pub(crate) const NO_TEXT: &str = "(no text)";
+
 /// What the user said is kept word for word up to so many tokens,
 const USER_WORDS: usize = 8_000;
 /// and so many characters of the rest.
@@ -854,7 +859,7 @@ pub(super) fn without_calls(message: &Message) -> Message {
         parts = message.parts.clone();
     }
     if parts.is_empty() {
-        parts.push(Part::Text { text: "(no text)".to_owned() });
+        parts.push(Part::Text { text: NO_TEXT.to_owned() });
     }
     Message { role: Role::Assistant, parts }
 }

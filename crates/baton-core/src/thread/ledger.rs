@@ -189,6 +189,9 @@ fn how_it_ended(seen: &Seen) -> String {
     };
     let body = seen.body();
     let last = body.lines().rev().find(|line| !line.trim().is_empty());
+    let without_number = |line| fact::numbered(line).map_or(line, |(_, text)| text);
+    let is_numbered = seen.numbered(&body).is_some();
+    let last = last.map(|line| if is_numbered { without_number(line) } else { line });
     match last {
         Some(last) => format!("{end}, last line: {}", text::shown(last.trim(), 100)),
         None => end,

@@ -479,6 +479,8 @@ fn the_archivist_sees_times_tools_and_the_task_that_goes_on() {
     player.apply(asked("first task"));
     player.step(&[read("a.rs", 1, 30)]);
     player.last_words("Done.");
+    player.apply(asked("a finished turn that stays"));
+    player.last_words("Done.");
     player.apply(asked("second task"));
     player.step(&[read("b.rs", 100, 30)]);
     let plan = player.own.plan_compaction(true).unwrap();
@@ -594,7 +596,7 @@ fn a_fold_is_done_when_it_pays_at_these_prices() {
 fn a_fold_leaves_stubs_with_what_nothing_else_tells() {
     let mut player = Player::new(Protocol::Native, compact::Settings::default());
     player.apply(asked("mend compute_7"));
-    for n in 0..45 {
+    for n in 0..43 {
         let file = format!("file_{n}.rs");
         player.step(&[read(&file, n * 100 + 1, 60)]);
     }
@@ -612,7 +614,7 @@ fn a_fold_leaves_stubs_with_what_nothing_else_tells() {
     );
     // The agent spoke of nothing in it: its names stay, its lines go.
     assert!(sent[0].contains("compute_17") && !sent[0].contains("17\tlet value_17"));
-    assert_eq!(&sent[41..], &before[41..], "the newest stay whole");
+    assert_eq!(&sent[39..], &before[39..], "the newest stay whole");
     assert!(after.cached_messages <= 2, "what was folded is written to the cache again");
     message::check(&after.messages).unwrap();
 }
@@ -633,8 +635,9 @@ fn a_stub_of_a_file_holds_the_lines_around_what_the_agent_spoke_of() {
     }
     assert!(read.contains("compute_78") && !read.contains("78\tlet"), "of the rest the names");
     assert!(!stub(Of::Other).contains("50\tlet"), "only a file is edited by its lines");
-    let past = stub(Of::Past("a.rs"));
+    let past = stub(Of::Past);
     assert!(past.lines().next().unwrap().contains("the file was changed since"), "{past}");
+    assert!(past.contains("compute_50") && !past.contains("50\tlet"), "stale lines mislead");
 }
 
 /// Where a plan may cut: between turns or between steps.
@@ -660,11 +663,31 @@ fn assert_kept(own: &Conversation, plan: &Plan, keep: usize) {
         return;
     }
     let kept = &own.thread().items()[plan.cut..];
-    let count = match plan.strategy {
-        Strategy::Archive => own.thread().turns().iter().filter(|turn| **turn >= plan.cut).count(),
-        Strategy::Handover => kept.iter().filter(|item| matches!(item, Item::Assistant(_))).count(),
+    let (count, keep) = match plan.strategy {
+        // The turn that goes on is not one of the finished ones.
+        Strategy::Archive => {
+            let turns = own.thread().turns().iter();
+            (turns.filter(|turn| **turn >= plan.cut).count(), keep + 1)
+        }
+        Strategy::Handover => {
+            (kept.iter().filter(|item| matches!(item, Item::Assistant(_))).count(), keep)
+        }
     };
     assert!(count >= keep, "{plan:?}");
+}
+
+#[test]
+fn ten_finished_turns_stay_beside_the_one_that_goes_on() {
+    let settings = settings(Strategy::Archive, 30_000, 10);
+    let mut player = Player::new(Protocol::Native, settings.clone());
+    for turn in 0..30 {
+        player.apply(asked(&format!("turn {turn} {}", lines(turn * 100, 100))));
+        player.last_words("Done.");
+    }
+    player.apply(asked("and the last one"));
+    let plan = player.own.thread().plan_compaction(&settings, 0, true).unwrap();
+    let stays = player.own.thread().turns().iter().filter(|turn| **turn >= plan.cut).count();
+    assert_eq!((stays, plan.said), (11, Vec::new()));
 }
 
 fn no_summary(_: &Plan) -> Option<String> {
