@@ -70,7 +70,7 @@ const STUB: usize = 40;
 /// Part of a folded result that is gone afterwards, on average.
 const GONE: f64 = 0.8;
 /// Names that a stub holds.
-const NAMES: usize = 64;
+const NAMES: usize = 96;
 /// A file that was read leaves at most so many of its lines,
 const LINES: usize = 50;
 /// and at most this part of them,

@@ -226,6 +226,8 @@ impl Seen {
         let numbered = self.numbered(&body);
         let shown = numbered.unwrap_or(&body);
         let of = match self.file() {
+            // The short form of an output may have parts of lines.
+            _ if self.is("bash") && self.envelope.stub_of.is_some() => Of::Other,
             Some(_) if self.shows_file() && is_past => Of::Past,
             Some(file) if self.shows_file() => Of::File(file),
             _ => Of::Other,
