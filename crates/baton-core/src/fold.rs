@@ -71,6 +71,9 @@ const STUB: usize = 40;
 const GONE: f64 = 0.8;
 /// Names that a stub holds.
 const NAMES: usize = 96;
+/// and, of a command or a search, of those that differ only in their digits: of `test_1`, `test_2` and
+/// so on a few tell as much as all of them.
+pub const ALIKE: usize = 4;
 /// A file that was read leaves at most so many of its lines,
 const LINES: usize = 50;
 /// and at most this part of them,
@@ -267,7 +270,8 @@ pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
         Of::File(file) => lines_spoken_of(own.text, file, known),
         Of::Past | Of::Other => String::new(),
     };
-    let names = names(own.text, &lines, known);
+    let alike = if own.of == Of::Other { ALIKE } else { NAMES };
+    let names = names(own.text, &lines, known, alike);
     if !names.is_empty() {
         out.push_str(&format!("names in it: {}\n", names.join(" ")));
     }
@@ -278,8 +282,9 @@ pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
 }
 
 /// The names in a text that neither these lines nor anything else tells: files first, then errors,
-/// what is defined here, and the rest by how often it stands there.
-pub fn names<'a>(text: &'a str, lines: &str, known: &Known) -> Vec<&'a str> {
+/// what is defined here, and the rest by how often it stands there. `alike`: so many of those that
+/// differ only in their digits.
+pub fn names<'a>(text: &'a str, lines: &str, known: &Known, alike: usize) -> Vec<&'a str> {
     let mut told: IndexSet<Fact> = IndexSet::new();
     fact::each_word(lines, |class, name| {
         told.insert(Fact::new(class, name));
@@ -309,7 +314,13 @@ pub fn names<'a>(text: &'a str, lines: &str, known: &Known) -> Vec<&'a str> {
         !facts.any(|fact| known.told.contains(&fact) || told.contains(&fact))
     };
     let mut seen = IndexSet::new();
-    all.filter(is_new).filter(|name| seen.insert(*name)).take(NAMES).collect()
+    let mut counts: IndexMap<String, usize> = IndexMap::new();
+    let is_rare = |name: &&str| {
+        let count = counts.entry(name.replace(|c: char| c.is_ascii_digit(), "")).or_default();
+        *count += 1;
+        *count <= alike
+    };
+    all.filter(is_new).filter(|name| seen.insert(*name)).filter(is_rare).take(NAMES).collect()
 }
 
 /// What a text defines: the names behind a word that says so, whatever their shape.

@@ -305,6 +305,10 @@ pub fn flat(arguments: &serde_json::Map<String, Value>) -> String {
     out
 }
 
+/// The beginning of the words on results that were folded.
+const FOLDED: &str =
+    "[Baton: to save room, these earlier results are shortened to stubs from here on: ";
+
 /// Views of one file that are in hand.
 const VIEWS: usize = 2;
 
@@ -554,7 +558,7 @@ impl Thread {
             _ => None,
         });
         let note = format!(
-            "[Baton: to save room, these earlier results are shortened to stubs from here on: {}. Recall brings one back whole.]",
+            "{FOLDED}{}. Recall brings one back whole.]",
             id_list(&folded.collect::<Vec<_>>())
         );
         self.announce(note);
@@ -712,7 +716,7 @@ fn shorter(item: &Item) -> Option<(usize, Envelope)> {
 fn leave_names(seen: &mut Seen, mut kept: Envelope, known: &mut Known) {
     let short = plain::plain(&seen.tool, &kept).body;
     let whole = seen.body();
-    let names = fold::names(&whole, &short, known);
+    let names = fold::names(&whole, &short, known, fold::ALIKE);
     if let Some(omitted) = kept.omitted.as_mut().filter(|_| !names.is_empty()) {
         omitted.push_str("; in it: ");
         omitted.push_str(&names.join(" "));

@@ -28,6 +28,7 @@ mod runs;
 mod scenario;
 mod scenario_demo;
 mod scenario_runs;
+mod seen;
 mod stored;
 
 use baton_testkit::{Model, Place};

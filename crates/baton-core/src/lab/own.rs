@@ -77,9 +77,7 @@ impl Own {
     fn make_room(&mut self, over: u32) {
         if let Some(results) = self.thread.fold_due() {
             let from = self.thread.fold(&results);
-            if from < self.origins.len() {
-                self.place_note();
-            }
+            self.realign(0);
             self.pieces.truncate(from);
         }
         let size = u64::try_from(self.thread.size()).unwrap_or(u64::MAX);
@@ -91,23 +89,22 @@ impl Own {
             return;
         };
         let why = "There is no summary, keeping recent history only.";
-        let is_noted = self.thread.compact(&plan, "", Err(why));
-        self.origins.drain(..plan.cut.min(self.origins.len()));
-        let added = self.thread.items().len() - self.origins.len() - usize::from(is_noted);
-        self.origins.splice(0..0, std::iter::repeat_n(None, added));
-        if is_noted {
-            self.place_note();
-        }
+        self.thread.compact(&plan, "", Err(why));
+        self.realign(plan.cut);
         self.pieces.clear();
         let archive = self.thread.archive();
         self.archive = (!archive.is_empty()).then(|| Piece::Inserted(self.formed(archive)));
     }
 
-    /// A word on what was folded just now stands for no message. It is the last item, or before the
-    /// words of a turn that has just begun.
-    fn place_note(&mut self) {
-        let is_user = matches!(self.thread.items().last(), Some(Item::User(_)));
-        self.origins.insert(self.origins.len() - usize::from(is_user), None);
+    /// After items left and notes came or went: notes are no messages, all others keep their order.
+    fn realign(&mut self, gone: usize) {
+        let kept = self.origins.split_off(gone.min(self.origins.len()));
+        let mut kept = kept.into_iter().flatten();
+        let origin = |item: &Item| match item {
+            Item::Note(_) => None,
+            Item::User(_) | Item::Assistant(_) | Item::Observation(_) => kept.next(),
+        };
+        self.origins = self.thread.items().iter().map(origin).collect();
     }
 
     fn formed(&mut self, text: String) -> FormId {

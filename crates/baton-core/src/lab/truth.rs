@@ -228,9 +228,30 @@ impl<'t> Returned<'t> {
         self.lines.get(self.header).is_some_and(|line| Numbered::read(line).is_some())
     }
 
-    /// The next line is this one, counted from 1.
-    fn is_line(&self, number: u32) -> bool {
-        self.at + 1 == number as usize + self.header
+    /// The lines from here on with their numbers, counted from 1. The tool itself may have left lines
+    /// out: a mark of its own has the numbers of those.
+    fn counted(&self) -> impl Iterator<Item = (usize, (u32, u32))> {
+        let mut next = 1_u32;
+        let lines = self.lines.iter().enumerate().skip(self.header);
+        let counted = lines.map(move |(at, line)| {
+            let is_own = |cut: &Cut| cut.of == self.id && cut.lines.first == next;
+            let last = Cut::read(line).filter(is_own).map_or(next, |cut| cut.lines.last);
+            let first = std::mem::replace(&mut next, last.saturating_add(1));
+            (at, (first, last))
+        });
+        counted.skip_while(|(at, _)| *at < self.at)
+    }
+
+    /// How many lines, marks counted as one, are exactly these lines from here on.
+    fn place_of(&self, range: Lines) -> Option<usize> {
+        let mut lines = self.counted();
+        let (start, (first, last)) = lines.next()?;
+        let mut end = (start, last);
+        while end.1 < range.last {
+            let (at, (_, last)) = lines.next()?;
+            end = (at, last);
+        }
+        (first == range.first && end.1 == range.last).then_some(end.0 + 1 - start)
     }
 
     /// Goes past the lines of a cut.
@@ -242,16 +263,17 @@ impl<'t> Returned<'t> {
             return Err("it recalls other lines than it leaves out".to_owned());
         }
         let gone = cut.lines.count() as usize;
-        let other = || "other lines are missing here".to_owned();
-        let lines =
-            self.lines.get(self.at..).and_then(|rest| rest.get(..gone)).ok_or_else(other)?;
+        let lines = self.lines.get(self.at..).and_then(|rest| rest.get(..gone));
+        let lines = lines.unwrap_or_default();
         let first = lines.first().and_then(|line| Numbered::read(line));
         let is_numbered = is_run(lines.iter().map(|line| Numbered::read(line)));
-        let is_own = is_numbered && first.is_some_and(|own| own.number == cut.lines.first);
-        if !is_own && (is_numbered && self.is_numbered() || !self.is_line(cut.lines.first)) {
-            return Err(other());
+        if is_numbered && first.is_some_and(|own| own.number == cut.lines.first) {
+            self.at += gone;
+            return Ok(());
         }
-        self.at += gone;
+        let has_numbers = is_numbered && self.is_numbered();
+        let gone = self.place_of(cut.lines).filter(|_| !has_numbers);
+        self.at += gone.ok_or("other lines are missing here")?;
         Ok(())
     }
 }
@@ -298,22 +320,12 @@ fn check_stub(
 }
 
 impl Returned<'_> {
-    /// A line without a number of its own is at this place. The tool itself may have left lines out:
-    /// then those behind them are further on.
+    /// A line without a number of its own is at this place.
     fn has_at(&self, line: &Numbered<'_>) -> bool {
-        let number = line.number as usize;
-        let mut place = 0;
-        for own in &self.lines[self.header.min(self.lines.len())..] {
-            let is_own = |cut: &Cut| cut.of == self.id && cut.lines.first as usize == place + 1;
-            match Cut::read(own).filter(is_own) {
-                Some(cut) => place = cut.lines.last as usize,
-                None => place += 1,
-            }
-            if place >= number {
-                return place == number && is_text(line.text, own);
-            }
-        }
-        false
+        let is_there = |(at, (first, last)): (usize, (u32, u32))| {
+            first == line.number && last == line.number && is_text(line.text, self.lines[at])
+        };
+        self.counted().any(is_there)
     }
 }
 

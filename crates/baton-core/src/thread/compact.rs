@@ -525,15 +525,15 @@ impl Thread {
         self.sizes()[..cut].iter().sum()
     }
 
-    /// The oldest part leaves. `summary`: what stands for it, or why there is none. True if a word on
-    /// what is not whole any more was added.
-    pub fn compact(&mut self, plan: &Plan, request: &str, summary: Result<&str, &str>) -> bool {
+    /// The oldest part leaves. `summary`: what stands for it, or why there is none.
+    pub fn compact(&mut self, plan: &Plan, request: &str, summary: Result<&str, &str>) {
         let unseen: Vec<_> =
             self.items[self.unseen()..].iter().filter_map(Item::result_id).collect();
         let cut = plan.cut.min(self.items.len());
         if cut > 0 {
             self.leave(plan, cut, request, summary);
         }
+        self.forget_announcements();
         let all: Vec<_> = self.items.iter().filter_map(Item::result_id).collect();
         let mut stubs = plan.stubs.clone();
         if plan.fold {
@@ -547,11 +547,24 @@ impl Thread {
         }
         self.judged = all.len().saturating_sub(self.folding.keep).min(self.judged);
         self.render(0, &stubs);
-        self.announce_shorter(&stubs)
+        self.announce_shorter(&stubs);
+    }
+
+    /// Earlier words on what was folded: the results may have left, and stubs tell it themselves.
+    fn forget_announcements(&mut self) {
+        let is_one = |item: &Item| {
+            let starts = [super::FOLDED, NOT_WHOLE];
+            matches!(item, Item::Note(text) if starts.iter().any(|start| text.starts_with(start)))
+        };
+        while let Some(at) = self.items.iter().skip(self.head).position(is_one) {
+            let at = at + self.head;
+            self.items.remove(at);
+            self.turns.iter_mut().filter(|turn| **turn > at).for_each(|turn| *turn -= 1);
+        }
     }
 
     /// Says which of the results that stay are not whole any more.
-    fn announce_shorter(&mut self, stubs: &[ObservationId]) -> bool {
+    fn announce_shorter(&mut self, stubs: &[ObservationId]) {
         let of = |form: Form| {
             let own = self.items.iter().filter_map(|item| match item {
                 Item::Observation(seen) if seen.form == form => Some(seen.id),
@@ -569,12 +582,8 @@ impl Thread {
             said.push(format!("cut by lines: {}", super::id_list(&cut)));
         }
         if !said.is_empty() {
-            self.announce(format!(
-                "[Baton: the window was nearly full, so these results are not whole any more: {}. Recall brings one back.]",
-                said.join("; ")
-            ));
+            self.announce(format!("{NOT_WHOLE}{}. Recall brings one back.]", said.join("; ")));
         }
-        !said.is_empty()
     }
 
     /// What is before `cut` leaves, and something stands in its place.
@@ -780,6 +789,10 @@ impl Thread {
         self.items.splice(0..0, head);
     }
 }
+
+/// The beginning of the words on results that a compaction shortened.
+const NOT_WHOLE: &str =
+    "[Baton: the window was nearly full, so these results are not whole any more: ";
 
 /// The last words of a turn that had only calls.
 pub(crate) const NO_TEXT: &str = "(no text)";

@@ -6,7 +6,7 @@ use baton_core::fold::Settings;
 use baton_core::id::ObservationId;
 use baton_core::lab::truth::{self, SentResult, Verdict};
 use baton_core::message::{Message, Part, Role, ToolCall};
-use baton_core::observation::{Envelope, Status, plain};
+use baton_core::observation::{self, Envelope, Status, plain};
 use baton_core::thread::compact;
 use baton_core::thread::{Item, Results, Seen, Thread};
 use proptest::prelude::*;
@@ -268,6 +268,26 @@ fn a_number_in_the_middle_of_an_output_is_no_line_number() {
     let sent =
         "compiling\n[lines 2-2 are left out here; Recall o2 from=2 lines=1]\n13:30 ended\ndone";
     assert_eq!(verdict_after("", sent, output), Verdict::Cut);
+}
+
+#[test]
+fn an_output_that_the_tool_cut_is_cut_again_in_its_own_numbers() {
+    let mark = |first: u32, last: u32| {
+        let count = last - first + 1;
+        format!("[lines {first}-{last} are left out here; Recall o2 from={first} lines={count}]")
+    };
+    let output = format!("one\ntwo\n{}\nseven\neight\nnine", mark(3, 6));
+    for (sent, expected) in [
+        (format!("one\n{}\neight\nnine", mark(2, 7)), ""),
+        (format!("one\ntwo\n{}\nseven\n{}\nnine", mark(3, 6), mark(8, 8)), ""),
+        (format!("one\ntwo\n{}\neight\nnine", mark(3, 7)), ""),
+        (format!("one\n{}\nseven\neight\nnine", mark(2, 5)), "other lines are missing here"),
+        (format!("one\n{}\neight\nnine", mark(2, 4)), "other lines are missing here"),
+    ] {
+        let verdict = verdict_after("", &sent, &output);
+        assert_eq!(reason(&verdict), expected, "{sent}");
+        assert_eq!(verdict == Verdict::Cut, expected.is_empty(), "{sent}: {verdict:?}");
+    }
 }
 
 #[test]
@@ -561,9 +581,13 @@ impl Player {
             1 => (0..number).map(|at| format!("test case_{at} ... ok\n")).collect(),
             _ => self.files[file].iter().map(|line| format!("-{line}\n+{line} \n")).collect(),
         };
-        // As the tool gives it.
+        // As the tool gives it: without escapes, and cut if it is long.
         let output = baton_core::text::stripped(&output).into_owned();
-        let data = json!({ "exit": 0, "stdout": output });
+        let id = ObservationId(u32::try_from(self.whole.len() + 1).unwrap());
+        let data = match observation::cut::by_lines(id, &output, 800, 400, false) {
+            Some(cut) => json!({ "exit": 0, "stdout": cut, "truncated": true }),
+            None => json!({ "exit": 0, "stdout": output }),
+        };
         self.result("Bash", json!({ "command": format!("run {number}") }), data, &output);
     }
 
