@@ -64,7 +64,7 @@ impl Default for Settings {
 }
 
 /// A result that is no larger gains nothing as a stub.
-const SMALL: usize = 60;
+const SMALL: usize = 150;
 /// What a stub takes, as long as it is not made.
 const STUB: usize = 40;
 /// Part of a folded result that is gone afterwards, on average.

@@ -35,6 +35,13 @@ impl Freshness {
         self.seen.insert(file.to_owned(), mtime);
     }
 
+    /// The file has another time and the same content: the agent knows it as well as before.
+    pub fn touched(&mut self, file: &str, before: Mtime, now: Mtime) {
+        if let Some(seen) = self.seen.get_mut(file).filter(|seen| **seen == before) {
+            *seen = now;
+        }
+    }
+
     /// We removed the file, or no longer answer for it.
     pub fn forget(&mut self, file: &str) {
         self.seen.remove(file);

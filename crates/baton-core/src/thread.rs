@@ -19,7 +19,7 @@ use crate::fold::{self, Folded, Kind, Known, Of, Settings, Weight};
 use crate::id::ObservationId;
 use crate::message::{Message, Part};
 use crate::observation::plain::{self, Plain};
-use crate::observation::{self, Envelope, Status, cut};
+use crate::observation::{self, Envelope, Status, cut, shapes};
 use crate::text;
 use same::Same;
 
@@ -125,6 +125,10 @@ impl Seen {
         (is_count && self.is("bash")).then_some(lines)
     }
 
+    fn exit(&self) -> Option<i64> {
+        self.envelope.data.get("exit").and_then(Value::as_i64)
+    }
+
     fn is(&self, tool: &str) -> bool {
         self.tool.eq_ignore_ascii_case(tool)
     }
@@ -140,7 +144,7 @@ impl Seen {
 
     /// What it is, in one line; not what its short form leaves out.
     pub fn described(&self) -> String {
-        let title = self.plain().title;
+        let title = self.plain().title.replace(&format!("; {}", shapes::IS_PAST), "");
         let title = title.split("; shortened").next().unwrap_or_default().to_owned();
         match title.strip_prefix(self.tool.as_str()) {
             Some(rest) if rest.starts_with(':') && !self.target.is_empty() => {
@@ -158,19 +162,28 @@ impl Seen {
 
     /// Whether it shows a file's text.
     fn shows_file(&self) -> bool {
-        let shows = ["cat", "sed", "head", "tail", "nl"];
-        let command = || self.target.split_whitespace().find(|word| !word.contains('='));
         match self.tool.to_ascii_lowercase().as_str() {
             "read" => true,
             "recall" => self.envelope.data.contains_key("file"),
-            "bash" => command().is_some_and(|word| shows.contains(&word)),
+            "bash" => shows_file(&self.target),
             _ => false,
         }
+    }
+
+    /// Whether its file had been changed already when it was recalled.
+    fn was_past(&self) -> bool {
+        self.envelope.data.get("is_past").and_then(Value::as_bool) == Some(true)
     }
 
     /// Whether the tool itself left lines out.
     fn is_truncated(&self) -> bool {
         self.envelope.data.get("truncated").and_then(Value::as_bool) == Some(true)
+    }
+
+    /// Whether it deleted this file.
+    fn is_gone(&self, file: &str) -> bool {
+        let deleted = self.envelope.data.get("deleted").and_then(Value::as_array);
+        deleted.into_iter().flatten().any(|own| own.as_str() == Some(file))
     }
 
     /// The files that it changed, as far as it tells.
@@ -186,9 +199,13 @@ impl Seen {
         }
     }
 
-    /// Sends it in the fullest form that fits and repeats nothing.
-    fn unfold(&mut self, results: Results, same: &mut Same) {
+    /// Sends it in the fullest form that fits and repeats nothing. `is_past`: the file that it shows
+    /// was changed since.
+    fn unfold(&mut self, is_past: bool, results: Results, same: &mut Same) {
         let Plain { mut title, mut body } = self.plain();
+        if is_past && self.shows_file() && !self.was_past() {
+            title.push_str("; the file was changed since");
+        }
         self.form = Form::Whole;
         let at_end = self.most.map_or(0, |most| if self.shows_file() { 0 } else { most / 2 });
         if let Some(most) = self.most
@@ -228,7 +245,7 @@ impl Seen {
         let of = match self.file() {
             // The short form of an output may have parts of lines.
             _ if self.is("bash") && self.envelope.stub_of.is_some() => Of::Other,
-            Some(_) if self.shows_file() && is_past => Of::Past,
+            Some(_) if self.shows_file() && (is_past || self.was_past()) => Of::Past,
             Some(file) if self.shows_file() => Of::File(file),
             _ => Of::Other,
         };
@@ -238,7 +255,9 @@ impl Seen {
         if self.is("bash") && of == Of::Other {
             // What a run came to must not have to be asked for again.
             let cut = self.is_truncated().then_some(self.id);
-            for line in observation::telling(shown, cut, numbered.is_some()) {
+            let has_failed = self.exit() != Some(0);
+            let told = observation::telling(shown, cut, numbered.is_some(), has_failed);
+            for line in told {
                 // Half a line of half a result tells little.
                 if self.envelope.stub_of.is_some() && line.ends_with(" chars]") {
                     continue;
@@ -248,6 +267,16 @@ impl Seen {
         }
         (fold::size(&stub) < fold::size(&body)).then_some(stub)
     }
+}
+
+/// Whether a command only prints a file, as far as its first line tells.
+fn shows_file(command: &str) -> bool {
+    // What writes or does more than one thing shows something else.
+    let is_simple = !command.contains(['>', '<', ';', '&', '|', '`', '…']);
+    let mut words = command.split_whitespace();
+    let program = words.next().unwrap_or_default();
+    let prints = ["cat", "head", "tail", "nl"].contains(&program);
+    is_simple && (prints || program == "sed" && words.next() == Some("-n"))
 }
 
 /// A call that names more files names none in particular.
@@ -403,7 +432,7 @@ impl Thread {
 
     pub fn push(&mut self, mut item: Item) {
         if let Item::Observation(seen) = &mut item {
-            seen.unfold(self.results, &mut self.same);
+            seen.unfold(false, self.results, &mut self.same);
         }
         self.items.push(item);
     }
@@ -557,10 +586,8 @@ impl Thread {
             }
             _ => None,
         });
-        let note = format!(
-            "{FOLDED}{}. Recall brings one back whole.]",
-            id_list(&folded.collect::<Vec<_>>())
-        );
+        let note =
+            format!("{FOLDED}{}. Recall brings one back.]", id_list(&folded.collect::<Vec<_>>()));
         self.announce(note);
         from
     }
@@ -650,7 +677,8 @@ impl Thread {
     fn render(&mut self, from: usize, stubs: &[ObservationId]) {
         let from = from.min(self.items.len());
         let is_stub = |seen: &Seen| seen.form == Form::Stub || stubs.contains(&seen.id);
-        let mut made = self.stubs(from, &is_stub);
+        let past = self.past();
+        let mut made = self.stubs(from, &is_stub, &past);
         self.same = Same::default();
         for (index, item) in self.items.iter_mut().enumerate() {
             let Item::Observation(seen) = item else { continue };
@@ -661,14 +689,33 @@ impl Thread {
                     (seen.text, seen.form) = (stub, Form::Stub);
                     seen.stand(&mut self.same);
                 }
-                None => seen.unfold(self.results, &mut self.same),
+                None => seen.unfold(past[index], self.results, &mut self.same),
             }
         }
     }
 
+    /// Whether the file that an item is about was changed after it.
+    fn past(&self) -> Vec<bool> {
+        let mut past = vec![false; self.items.len()];
+        let mut changed: Vec<&str> = Vec::new();
+        for (index, item) in self.items.iter().enumerate().rev() {
+            let Item::Observation(seen) = item else { continue };
+            past[index] = seen
+                .file()
+                .is_some_and(|file| changed.iter().any(|changed| same::is_same(changed, file)));
+            changed.extend(seen.changed());
+        }
+        past
+    }
+
     /// The stubs from this item on. The newest are made first: the newest view of a file is the one
     /// whose lines are wanted.
-    fn stubs(&self, from: usize, is_stub: &dyn Fn(&Seen) -> bool) -> Vec<Option<String>> {
+    fn stubs(
+        &self,
+        from: usize,
+        is_stub: &dyn Fn(&Seen) -> bool,
+        past: &[bool],
+    ) -> Vec<Option<String>> {
         let mut known = Known::default();
         for (index, item) in self.items.iter().enumerate() {
             match item {
@@ -683,16 +730,12 @@ impl Thread {
             }
         }
         let mut made = vec![None; self.items.len()];
-        let mut changed: Vec<&str> = Vec::new();
-        for (index, item) in self.items.iter().enumerate().rev() {
-            let Item::Observation(seen) = item else { continue };
-            if index >= from && is_stub(seen) {
-                let is_past = seen
-                    .file()
-                    .is_some_and(|file| changed.iter().any(|changed| same::is_same(changed, file)));
-                made[index] = seen.stub(is_past, &mut known);
+        for (index, item) in self.items.iter().enumerate().skip(from).rev() {
+            if let Item::Observation(seen) = item
+                && is_stub(seen)
+            {
+                made[index] = seen.stub(past[index], &mut known);
             }
-            changed.extend(seen.changed());
         }
         made
     }

@@ -61,7 +61,7 @@ pub struct Opened {
     pub mode: u32,
 }
 
-fn mtime_of(metadata: &std::fs::Metadata) -> Mtime {
+pub(crate) fn mtime_of(metadata: &std::fs::Metadata) -> Mtime {
     let nanoseconds =
         i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
     Mtime(u64::try_from(nanoseconds).unwrap_or(0))

@@ -4,7 +4,7 @@
 
 mod files;
 mod gate;
-mod outputs;
+pub(crate) mod outputs;
 mod passes;
 mod prompt;
 mod reading;

@@ -27,6 +27,7 @@ use crate::model::schema;
 use crate::sandbox::Interrupt;
 
 pub use bash::{COMMAND_SECONDS, Shell};
+pub use changes::Digests;
 pub use recall::Archive;
 
 /// What the tools work on.
@@ -38,6 +39,8 @@ pub struct Workshop {
     pub shell: Shell,
     pub approvals: Approvals,
     pub freshness: Mutex<Freshness>,
+    /// What was in the files when a command ran last.
+    pub digests: Mutex<Digests>,
     /// Whether files may be changed by Edit, MultiEdit and Write.
     pub writes: bool,
 }

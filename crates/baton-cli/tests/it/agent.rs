@@ -130,6 +130,43 @@ fn forty_steps_with_every_tool_and_what_the_model_sees_of_them() {
     insta::assert_snapshot!("request_of_the_next_turn", masked(&requests[41], &place));
 }
 
+#[test]
+fn what_a_command_changed_is_told_by_what_is_in_the_files() {
+    let commands = [
+        (
+            "echo 'a = 2' > a.py; echo new > b.py; rm c.py",
+            "it changed a.py; created b.py; deleted c.py",
+        ),
+        // The same content again, with another time.
+        ("cp a.py t; rm a.py; mv t a.py; touch src/lib.rs", "exit 0, no output"),
+        ("mkdir -p __pycache__; echo x > __pycache__/a.pyc", "exit 0, no output"),
+        (
+            "echo y > __pycache__/b.pyc; echo 3 > b.py",
+            "it changed b.py; touched 1 file of caches or builds",
+        ),
+    ];
+    let bash = |command: &str| call("Bash", json!({ "command": command }));
+    let mut answers = vec![call("Read", json!({ "path": "src/lib.rs" }))];
+    answers.extend(commands.iter().map(|(command, _)| bash(command)));
+    answers.push(call(
+        "Edit",
+        json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "b + a" }),
+    ));
+    answers.push(text("Done."));
+    let place = crate::talk(answers);
+    place.write("project/a.py", "a = 1\n");
+    place.write("project/c.py", "c = 1\n");
+    place.expect(&["exec", "-p", "Go."], 0);
+    let last = place.model().requests().pop().unwrap();
+    let results = last["messages"].as_array().unwrap().iter().filter(|own| own["role"] == "tool");
+    let results: Vec<&str> = results.map(|own| own["content"].as_str().unwrap()).collect();
+    for ((_, expected), result) in commands.iter().zip(&results[1..]) {
+        assert!(result.lines().next().unwrap().ends_with(expected), "{expected}: {result}");
+    }
+    // It was touched, and is still the file that was read.
+    assert!(results[5].starts_with("[o6] Edit src/lib.rs: changed lines: 2"), "{}", results[5]);
+}
+
 fn owned((a, b): (&str, &str)) -> (String, String) {
     (a.to_owned(), b.to_owned())
 }

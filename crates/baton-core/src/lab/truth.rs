@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `[lines A-B: same as oK lines C-D]` | lines C to D are in oK, earlier in this request, one after the other; with the numbers A to B they are what was returned |
 //! | `[lines A-B are left out here; Recall oN from=A lines=K]` | exactly these lines are missing here; a header may have more words |
+//! | header and `; the file was changed since` | the rest as it was returned |
 //! | `[folded oN: …` | numbered lines are lines of the result, all other words are in it |
 //! | `[oN] …; shortened…` | numbered lines are lines of the result |
 //! | anything else | equal to what was returned |
@@ -18,6 +19,9 @@ use std::fmt::{self, Write as _};
 
 use crate::id::ObservationId;
 use crate::text;
+
+/// What a header may have more than the tool returned.
+const STALE: &str = "; the file was changed since";
 
 /// Characters of a quote.
 pub const QUOTE: usize = 120;
@@ -155,6 +159,8 @@ impl<'a> Reader<'a> {
         if let Some(line) = rest.lines.get(rest.at) {
             return Err(falsehood(last, line, "this line is missing".to_owned()));
         }
+        let longer_header =
+            longer_header.filter(|line| line.strip_suffix(STALE) != Some(first_line(returned)));
         match (is_cut, longer_header) {
             (true, _) => Ok(Verdict::Cut),
             (false, None) => Ok(Verdict::Whole),

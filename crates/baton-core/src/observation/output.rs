@@ -79,8 +79,13 @@ pub(super) fn summary(raw: &str, cut: Option<ObservationId>) -> (String, Option<
     (out, Some(format!("and {} more lines", total.saturating_sub(kept.len() as u64))))
 }
 
-/// Totals, the first faults and the last lines; in their order, with their numbers.
-pub(super) fn telling(raw: &str, cut: Option<ObservationId>, is_numbered: bool) -> Vec<String> {
+/// The last lines, totals and, if it failed, the first faults; in their order, with their numbers.
+pub(super) fn telling(
+    raw: &str,
+    cut: Option<ObservationId>,
+    is_numbered: bool,
+    has_failed: bool,
+) -> Vec<String> {
     const FEW: usize = 4;
     const ENDS: usize = 2;
     /// A line in so many stays.
@@ -92,12 +97,21 @@ pub(super) fn telling(raw: &str, cut: Option<ObservationId>, is_numbered: bool) 
     let filled = (0..lines.len()).rev().filter(|at| !text::is_blank(lines[*at]));
     choice.chosen.extend(filled.take(ENDS));
     choice.totals();
-    choice.faults();
+    if has_failed {
+        choice.faults();
+    }
     if is_numbered {
         return choice.chosen.iter().map(|at| cut_line(lines[*at], LINE)).collect();
     }
     let numbers = cut::numbers(&lines, cut);
     choice.chosen.iter().map(|at| with_number(numbers[*at].0, lines[*at])).collect()
+}
+
+/// The last total, else the last line.
+pub(super) fn outcome(raw: &str) -> Option<&str> {
+    let mut filled = raw.lines().rev().filter(|line| !text::is_blank(line));
+    let last = filled.clone().next();
+    filled.find(|line| look(line).is_total).or(last)
 }
 
 /// A line with its number before it, as far as it does not begin with that number itself.

@@ -295,12 +295,7 @@ fn bash(data: Data<'_>) -> Parts {
     if let Some(lines) = data.number("lines").filter(|_| data.is("truncated")) {
         facts.push(format!("{lines} lines of output, not all of them shown"));
     }
-    let changed = data.list("changed").unwrap_or_default();
-    if !changed.is_empty() {
-        let names: Vec<String> =
-            changed.iter().filter_map(Value::as_str).map(|own| text::shown(own, TARGET)).collect();
-        facts.push(format!("it changed {}", named(&names)));
-    }
+    facts.extend(touched(data));
     let mut body = stdout.to_owned();
     let earlier = data.str("stderr_earlier").unwrap_or_default();
     for (mark, text) in [("--- stderr, earlier", earlier), ("--- stderr", stderr)] {
@@ -310,6 +305,29 @@ fn bash(data: Data<'_>) -> Parts {
         }
     }
     (String::new(), facts, Some(body))
+}
+
+/// What a command did to files: `it changed a.py; created b.py; deleted c.py`.
+fn touched(data: Data<'_>) -> Option<String> {
+    let names = |key: &str| -> Vec<String> {
+        let list = data.list(key).unwrap_or_default().iter().filter_map(Value::as_str);
+        list.map(|own| text::shown(own, TARGET)).collect()
+    };
+    let (created, deleted) = (names("created"), names("deleted"));
+    let mut changed = names("changed");
+    changed.retain(|own| !created.contains(own) && !deleted.contains(own));
+    let by_tools = data.number("changed_by_tools").unwrap_or(0);
+    let mut told = Vec::new();
+    for (word, names) in [("changed", changed), ("created", created), ("deleted", deleted)] {
+        if !names.is_empty() {
+            told.push(format!("{word} {}", named(&names)));
+        }
+    }
+    if by_tools > 0 && !told.is_empty() {
+        let files = counted(by_tools, "file", "files");
+        told.push(format!("touched {files} of caches or builds"));
+    }
+    (!told.is_empty()).then(|| format!("it {}", told.join("; ")))
 }
 
 fn recall(data: Data<'_>) -> Parts {

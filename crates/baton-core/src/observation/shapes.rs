@@ -129,6 +129,20 @@ pub struct Bash {
     /// Files of the project that are not as they were before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
+    /// Those of them that were not there before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub created: Vec<String>,
+    /// Those of them that are gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted: Vec<String>,
+    /// How many others are caches and products of builds and tests.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub changed_by_tools: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -167,4 +181,10 @@ pub struct Recall {
     pub total: u64,
     pub content: String,
     pub truncated: bool,
+    /// The file was changed since it was read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_past: bool,
 }
+
+/// The words for such a result.
+pub const IS_PAST: &str = "the file was changed since, this is how it was then";

@@ -539,15 +539,13 @@ impl Thread {
         if plan.fold {
             stubs.extend(all.iter().copied().filter(|id| !unseen.contains(id)));
         }
-        if plan.shorten {
-            self.shorten(&unseen);
-        }
+        let are_words_cut = plan.shorten && self.shorten(&unseen);
         if let Some(room) = plan.room {
             self.share(room, &unseen);
         }
         self.judged = all.len().saturating_sub(self.folding.keep).min(self.judged);
         self.render(0, &stubs);
-        self.announce_shorter(&stubs);
+        self.announce_shorter(&stubs, are_words_cut);
     }
 
     /// Earlier words on what was folded: the results may have left, and stubs tell it themselves.
@@ -564,7 +562,7 @@ impl Thread {
     }
 
     /// Says which of the results that stay are not whole any more.
-    fn announce_shorter(&mut self, stubs: &[ObservationId]) {
+    fn announce_shorter(&mut self, stubs: &[ObservationId], are_words_cut: bool) {
         let of = |form: Form| {
             let own = self.items.iter().filter_map(|item| match item {
                 Item::Observation(seen) if seen.form == form => Some(seen.id),
@@ -581,8 +579,11 @@ impl Thread {
         if !cut.is_empty() {
             said.push(format!("cut by lines: {}", super::id_list(&cut)));
         }
+        if are_words_cut {
+            said.push("cut in their middle: long texts of your own earlier calls".to_owned());
+        }
         if !said.is_empty() {
-            self.announce(format!("{NOT_WHOLE}{}. Recall brings one back.]", said.join("; ")));
+            self.announce(format!("{NOT_WHOLE}{}. Recall brings a result back.]", said.join("; ")));
         }
     }
 
@@ -627,12 +628,22 @@ impl Thread {
         }
     }
 
-    /// Long results that were seen, and long words, lose lines.
-    fn shorten(&mut self, unseen: &[ObservationId]) {
-        for item in &mut self.items {
+    /// Long results that were seen, and long words, lose lines. True if words did.
+    fn shorten(&mut self, unseen: &[ObservationId]) -> bool {
+        let newest = self.unseen();
+        let room = self.folding.fold_at / 4;
+        let mut is_any = false;
+        for (index, item) in self.items.iter_mut().enumerate() {
+            // The newest call is what the next answer is about.
+            let is_kept = index >= newest && super::size_of(item) <= room;
             match item {
                 Item::User(_) | Item::Note(_) => {}
-                Item::Assistant(message) => *message = shortened(message),
+                Item::Assistant(_) if is_kept => {}
+                Item::Assistant(message) => {
+                    let short = shortened(message);
+                    is_any |= short != *message;
+                    *message = short;
+                }
                 Item::Observation(seen) if unseen.contains(&seen.id) => {}
                 Item::Observation(seen) if seen.text.chars().count() > LONG => {
                     seen.most = Some(2 * END);
@@ -640,6 +651,7 @@ impl Thread {
                 Item::Observation(_) => {}
             }
         }
+        is_any
     }
 
     /// So many tokens for the new results: the small ones whole, the others an equal part.
@@ -757,7 +769,9 @@ impl Thread {
         match summary {
             Ok(summary) => {
                 self.state = Some((request.to_owned(), summary.to_owned()));
-                words.push_str(" Above is your own summary of it.");
+                words.push_str(
+                    " Above is your own summary of it, as it was asked for. That is done: go on with the task, with your tools.",
+                );
             }
             Err(why) => words.push_str(&format!(" {why}")),
         }
@@ -791,8 +805,7 @@ impl Thread {
 }
 
 /// The beginning of the words on results that a compaction shortened.
-const NOT_WHOLE: &str =
-    "[Baton: the window was nearly full, so these results are not whole any more: ";
+const NOT_WHOLE: &str = "[Baton: the window was nearly full, so this is not whole any more: ";
 
 /// The last words of a turn that had only calls.
 pub(crate) const NO_TEXT: &str = "(no text)";

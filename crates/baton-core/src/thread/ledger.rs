@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Item, Seen, calls, same};
 use crate::fact::{self, Class};
 use crate::message::{Message, Part};
+use crate::observation;
 use crate::text;
 
 /// What all spans that left the conversation told, the newest last.
@@ -86,8 +87,12 @@ impl Ledger {
     }
 
     fn seen(&mut self, seen: &Seen) {
-        let id = seen.id.to_string();
-        put(&mut self.results, id, text::shown(&seen.described(), 90));
+        // What was written is in the file, and what was recalled is there under its first id.
+        let is_worth = !["edit", "multiedit", "write", "todowrite", "recall"]
+            .contains(&seen.tool.to_ascii_lowercase().as_str());
+        if is_worth && !seen.is_error() {
+            put(&mut self.results, seen.id.to_string(), text::shown(&seen.described(), 90));
+        }
         match seen.tool.to_ascii_lowercase().as_str() {
             "bash" => {
                 put(&mut self.commands, text::shown(&seen.target, 100), how_it_ended(seen));
@@ -115,6 +120,9 @@ impl Ledger {
             let hunks = hunks(seen);
             match seen.tool.to_ascii_lowercase().as_str() {
                 "write" => change = Change { lines: Vec::new(), how: ["written whole"].into() },
+                "bash" if seen.is_gone(file.as_str()) => {
+                    change = Change { lines: Vec::new(), how: ["deleted"].into() }
+                }
                 "bash" => drop(change.how.insert("by a command")),
                 _ => change.lines = moved(change.lines, &hunks),
             }
@@ -125,7 +133,9 @@ impl Ledger {
     /// Errors are those of calls that failed; a word in a file is none.
     fn failed(&mut self, seen: &Seen) {
         if let Some(error) = &seen.envelope.error {
-            renew(&mut self.errors, text::shown(&error.code, 60));
+            let target = seen.file().unwrap_or(&seen.target);
+            let what = format!("{} of {} {}", error.code, seen.tool, text::shown(target, 60));
+            renew(&mut self.errors, text::shown(&what, 120));
         }
         let exit = seen.envelope.data.get("exit").and_then(Value::as_i64);
         if exit.is_none_or(|exit| exit == 0) {
@@ -157,7 +167,7 @@ impl Ledger {
         line(&mut out, "files changed", changed, "; ", lines);
         line(&mut out, "files read", read, "; ", lines);
         line(&mut out, "commands", commands, "; ", lines);
-        line(&mut out, "errors of calls that failed", self.errors.iter().cloned(), " ", lines);
+        line(&mut out, "errors of calls that failed", self.errors.iter().cloned(), "; ", lines);
         line(&mut out, "decided", self.decisions.iter().cloned(), " | ", lines);
         line(&mut out, "defined", self.names.iter().cloned(), " ", lines);
         line(&mut out, "results that Recall brings back", results, " | ", ids);
@@ -187,13 +197,14 @@ fn how_it_ended(seen: &Seen) -> String {
         (None, Some(error)) => text::shown(&error.code, 40),
         (None, None) => "ended".to_owned(),
     };
-    let body = seen.body();
-    let last = body.lines().rev().find(|line| !line.trim().is_empty());
-    let without_number = |line| fact::numbered(line).map_or(line, |(_, text)| text);
-    let is_numbered = seen.numbered(&body).is_some();
-    let last = last.map(|line| if is_numbered { without_number(line) } else { line });
-    match last {
-        Some(last) => format!("{end}, last line: {}", text::shown(last.trim(), 100)),
+    let stdout = seen.envelope.data.get("stdout").and_then(Value::as_str).unwrap_or_default();
+    let whole = if stdout.trim().is_empty() { seen.body() } else { stdout.to_owned() };
+    let numbered = seen.numbered(&whole).map(|lines| {
+        let text = |line| fact::numbered(line).map_or(line, |(_, text)| text);
+        lines.lines().map(text).collect::<Vec<_>>().join("\n")
+    });
+    match observation::outcome(&numbered.unwrap_or(whole)) {
+        Some(line) => format!("{end}: {}", text::shown(line.trim(), 100)),
         None => end,
     }
 }

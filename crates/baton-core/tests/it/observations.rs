@@ -321,6 +321,9 @@ fn bash(stdout: &str, stderr: &str) -> Bash {
         truncated: false,
         lines: None,
         changed: Vec::new(),
+        created: Vec::new(),
+        deleted: Vec::new(),
+        changed_by_tools: 0,
     }
 }
 
@@ -609,6 +612,7 @@ fn any_other_tool_keeps_head_and_tail() {
         total: 9,
         content,
         truncated: false,
+        is_past: false,
     };
     let short = stub("Recall", &recall("字".repeat(3_998)));
     assert_eq!(short.omitted, None, "4,000 characters with its quotes");

@@ -640,6 +640,33 @@ fn a_stub_of_a_file_holds_the_lines_around_what_the_agent_spoke_of() {
     assert!(past.contains("compute_50") && !past.contains("50\tlet"), "stale lines mislead");
 }
 
+#[test]
+fn a_stub_of_a_command_keeps_what_it_came_to_and_not_faults_of_one_that_succeeded() {
+    let noise: String = (0..40).map(|n| format!("running case {n} of the suite\n")).collect();
+    let old = "FAILED test_a - IndexError: list index\nFAILED test_b - IndexError: list index";
+    let stub = |command: &str, exit: i32, stdout: String| {
+        let mut player = Player::new(Protocol::Native, compact::Settings::default());
+        player.apply(asked("mend it"));
+        player.step(&[(
+            "Bash",
+            json!({ "command": command }),
+            json!({ "exit": exit, "stdout": stdout, "truncated": false }),
+        )]);
+        player.last_words("Done.");
+        let mut thread = player.own.thread().clone();
+        thread.fold(&[ObservationId(1)]);
+        let Item::Observation(seen) = &thread.items()[2] else { panic!() };
+        seen.text.clone()
+    };
+    // A heredoc is not a file that is shown, and a total is worth more than a line with an error.
+    let both = format!("{old}\n{noise}901 passed in 3.63s\nnow the old code\nall is restored\n");
+    let text = stub("cat >> tests/test_a.py <<'EOF'\nx\nEOF", 0, both.clone());
+    assert!(text.contains("43\t901 passed in 3.63s") && text.contains("all is restored"), "{text}");
+    assert!(!text.contains("FAILED"), "{text}");
+    let text = stub("make test", 2, both);
+    assert!(text.contains("901 passed") && text.contains("1\tFAILED test_a"), "{text}");
+}
+
 /// Where a plan may cut: between turns or between steps.
 fn assert_borders(own: &Conversation, plan: &Plan) {
     let items = own.thread().items();

@@ -92,7 +92,7 @@ fn has_ending(name: &str, endings: &[&str]) -> bool {
 
 /// True if a file looks like the product of a build or a test run. `is_there`: true if the project
 /// had a file of this name.
-pub(super) fn is_made_by_tools(name: &str, is_there: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn is_made_by_tools(name: &str, is_there: impl Fn(&str) -> bool) -> bool {
     const FOLDERS: [&str; 13] = [
         "__pycache__",
         "node_modules",

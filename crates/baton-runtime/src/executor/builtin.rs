@@ -95,6 +95,7 @@ pub fn workshop(
         shell,
         approvals: bench.approvals.clone(),
         freshness: Mutex::default(),
+        digests: Mutex::default(),
         writes: bench.writes,
     })
 }

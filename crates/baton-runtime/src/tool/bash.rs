@@ -165,13 +165,20 @@ pub(super) fn run(
     let ran =
         sandbox::run_in(spare, &program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
     let mut data = said(&ran, id, &copy);
-    data.changed = before.map_or_else(Vec::new, |before| before.changes(shop));
-    for file in &data.changed {
+    let changes = before.map(|before| before.changes(shop)).unwrap_or_default();
+    for file in &changes.all {
         if let Ok(opened) = shop.root.read(file) {
             shop.freshness().command_changed(file, opened.mtime);
         }
     }
-    data.changed.truncate(CHANGED);
+    for (file, before, now) in &changes.touched {
+        shop.freshness().touched(file, *before, *now);
+    }
+    let first = |names: Vec<String>| names.into_iter().take(CHANGED).collect();
+    data.created = first(changes.created);
+    data.deleted = first(changes.deleted);
+    data.changed = first(changes.all);
+    data.changed_by_tools = changes.by_tools;
     let mut envelope = Envelope::new(
         match data.exit {
             Some(_) if data.truncated => Status::Partial,
@@ -221,6 +228,9 @@ fn said(ran: &sandbox::Ran, id: ObservationId, copy: &Path) -> Bash {
         truncated: false,
         lines: None,
         changed: Vec::new(),
+        created: Vec::new(),
+        deleted: Vec::new(),
+        changed_by_tools: 0,
     };
     let is_cut = ran.stdout.is_cut() || ran.stderr.is_cut();
     if !is_cut && data.stdout.len() <= OUTPUT && data.stderr.len() <= OUTPUT {

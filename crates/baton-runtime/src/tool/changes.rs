@@ -1,26 +1,73 @@
-//! Which files of the project a command changed: by their times and sizes, before and after it.
+//! Which files of the project a command changed: by what is in them before and after it. A file that
+//! was written with the same content, or put back, is not changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
+use baton_core::id::Mtime;
+
 use super::Workshop;
+use crate::beneath::mtime_of;
+use crate::drive::outputs;
 
 /// In a larger project nothing is compared.
 const MOST: usize = 50_000;
+/// Bytes of a file whose content is compared; of a larger one only its time and size.
+const FILE: u64 = 256 << 10;
+/// Bytes that one listing reads.
+const READ: u64 = 16 << 20;
 
 /// How a file looks from outside: its inode, its size, and when it was changed.
 type Look = (u64, u64, i64, i64);
 
+/// The contents of files that were looked at, so that a file is read again only when it was touched.
+#[derive(Debug, Default)]
+pub struct Digests(HashMap<String, (Look, u64)>);
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    look: Look,
+    mtime: Mtime,
+    /// Of its content, where that was read.
+    digest: Option<u64>,
+}
+
+impl Entry {
+    fn is_same(&self, other: &Entry) -> bool {
+        self.look == other.look || self.digest.is_some() && self.digest == other.digest
+    }
+}
+
 /// The files of a project that git does not ignore.
-pub(super) struct Listing(BTreeMap<String, Look>);
+pub(super) struct Listing(BTreeMap<String, Entry>);
 
 impl Listing {
     /// `None`: there are too many.
     pub(super) fn of(shop: &Workshop) -> Option<Listing> {
         let mut files = BTreeMap::new();
+        let mut digests = shop.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut room = READ;
         for name in super::find::walk(shop, ".", true) {
-            let Ok(own) = shop.root.path().join(&name).symlink_metadata() else { continue };
-            files.insert(name, (own.ino(), own.size(), own.ctime(), own.ctime_nsec()));
+            let path = shop.root.path().join(&name);
+            let Ok(own) = path.symlink_metadata() else { continue };
+            let look = (own.ino(), own.size(), own.ctime(), own.ctime_nsec());
+            let known = digests.0.get(&name).filter(|known| known.0 == look).map(|known| known.1);
+            let is_small = own.is_file() && own.size() <= FILE.min(room);
+            let digest = known.or_else(|| {
+                let mut opened = shop.root.read(&name).ok().filter(|_| is_small)?;
+                let mut content = Vec::new();
+                Read::by_ref(&mut opened.file).take(FILE).read_to_end(&mut content).ok()?;
+                room -= own.size();
+                let mut hasher = DefaultHasher::new();
+                content.hash(&mut hasher);
+                Some(hasher.finish())
+            });
+            if let Some(digest) = digest {
+                digests.0.insert(name.clone(), (look, digest));
+            }
+            files.insert(name, Entry { look, mtime: mtime_of(&own), digest });
             if files.len() > MOST {
                 return None;
             }
@@ -28,13 +75,44 @@ impl Listing {
         Some(Listing(files))
     }
 
-    /// The files that are new, gone or not as they were.
-    pub(super) fn changes(self, shop: &Workshop) -> Vec<String> {
-        let Some(Listing(now)) = Listing::of(shop) else { return Vec::new() };
-        let gone = self.0.keys().filter(|name| !now.contains_key(*name));
-        let new = now.iter().filter(|(name, look)| self.0.get(*name) != Some(look));
-        let mut names: Vec<String> = gone.chain(new.map(|(name, _)| name)).cloned().collect();
-        names.sort();
-        names
+    /// What is different now.
+    pub(super) fn changes(self, shop: &Workshop) -> Changes {
+        let Some(Listing(now)) = Listing::of(shop) else { return Changes::default() };
+        let mut changes = Changes::default();
+        let is_there = |name: &str| now.contains_key(name);
+        let names: BTreeSet<&String> = self.0.keys().chain(now.keys()).collect();
+        for name in names {
+            match (self.0.get(name), now.get(name)) {
+                (Some(before), Some(after)) if before.is_same(after) => {
+                    if before.mtime != after.mtime {
+                        changes.touched.push((name.clone(), before.mtime, after.mtime));
+                    }
+                }
+                _ if outputs::is_made_by_tools(name, is_there) => changes.by_tools += 1,
+                (before, after) => {
+                    changes.all.push(name.clone());
+                    match (before, after) {
+                        (None, _) => changes.created.push(name.clone()),
+                        (_, None) => changes.deleted.push(name.clone()),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        changes
     }
+}
+
+/// What a command did to the files of the project.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub all: Vec<String>,
+    /// Those of them that were not there before.
+    pub created: Vec<String>,
+    /// Those of them that are gone.
+    pub deleted: Vec<String>,
+    /// How many others are caches and products of builds and tests.
+    pub by_tools: u64,
+    /// Files with the same content and another time: before, and now.
+    pub touched: Vec<(String, Mtime, Mtime)>,
 }

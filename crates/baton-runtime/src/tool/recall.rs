@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use baton_core::id::{Mtime, ObservationId};
-use baton_core::observation::shapes::Recall;
+use baton_core::observation::shapes::{IS_PAST, Recall};
 use baton_core::observation::{Envelope, Status, cut, plain};
 use baton_core::text;
 use baton_core::turn::Offered;
@@ -112,7 +112,10 @@ fn page(name: &str, earlier: Earlier, args: &Args) -> Done {
     let lines: Vec<&str> = earlier.text.lines().collect();
     let numbers = cut::numbers(&lines, None);
     let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
-        return Err(refused("EMPTY", format!("{name} is empty: {}", earlier.of)));
+        return Err(refused(
+            "EMPTY",
+            format!("{name} has no more than its first line: {}", earlier.of),
+        ));
     };
     let (first, total) = (first.0, last.1);
     let from = args.from.unwrap_or(first);
@@ -138,11 +141,11 @@ fn page(name: &str, earlier: Earlier, args: &Args) -> Done {
     let content = content.join("\n");
     let from = numbers[start].0;
     let id = name.to_owned();
-    let data = Recall { id, of, file, from, to, total, content, truncated };
+    let data = Recall { id, of, file, from, to, total, content, truncated, is_past };
     let mut envelope = Envelope::new(status, &data);
     let mut said = Vec::new();
     if is_past {
-        said.push("the file was changed since, this is how it was then".to_owned());
+        said.push(IS_PAST.to_owned());
     }
     if truncated {
         said.push(format!("continue with from={}", to + 1));

@@ -72,9 +72,7 @@ fn what_follows_is_request_state_task_with_facts_and_the_last_steps_whole() {
     assert_eq!((after[2]["role"].as_str(), told), (Some("assistant"), state()));
     let facts = content(&after[3]);
     assert!(
-        facts.contains(
-            "Above is your own summary of it.]\n\nFacts of the part that left, noted by code:\n"
-        ),
+        facts.contains("with your tools.]\n\nFacts of the part that left, noted by code:\n"),
         "{facts}"
     );
     assert!(facts.ends_with(&format!("The task in force:\n\n{TASK}")), "{facts}");

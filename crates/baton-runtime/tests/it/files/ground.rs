@@ -112,6 +112,7 @@ impl Ground {
             },
             approvals: Approvals::default(),
             freshness: Mutex::new(Freshness::default()),
+            digests: Mutex::default(),
             writes: true,
         }
     }
