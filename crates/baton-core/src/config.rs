@@ -72,7 +72,7 @@ pub struct AgentSettings {
     pub network: bool,
     /// Variables that its commands see, beside the usual ones.
     pub env: Vec<String>,
-    /// How the model gets results: `plain` text, or the `json` envelope.
+    /// The form in which the model gets results: `plain` text, or the `json` envelope.
     pub results: Results,
 }
 

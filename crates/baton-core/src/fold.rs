@@ -65,7 +65,7 @@ impl Default for Settings {
 
 /// A result that is no larger gains nothing as a stub.
 const SMALL: usize = 150;
-/// What a stub takes, as long as it is not made.
+/// Estimated tokens of a stub before it is made.
 const STUB: usize = 40;
 /// Part of a folded result that is gone afterwards, on average.
 const GONE: f64 = 0.8;
@@ -80,7 +80,7 @@ const LINES: usize = 50;
 const LINES_PART: f64 = 0.5;
 /// each with so many around it.
 const AROUND: usize = 6;
-/// Characters of what a stub says of its result. An error is said whole.
+/// Characters of the description of a result. An error is shown whole.
 const TITLE: usize = 2_000;
 
 /// What one item takes in the request, as far as `plan` has to know.
@@ -168,9 +168,9 @@ pub(crate) fn tokens(size: usize) -> f64 {
 /// What is known at a fold, for the stubs: what need not be said in them, and what they are about.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Words that stand elsewhere in the conversation, also in the stubs so far.
+    /// Words that are in the conversation elsewhere, also in the stubs so far.
     told: IndexSet<Fact>,
-    /// Lines of files that stand elsewhere.
+    /// Lines of files that are in the conversation elsewhere.
     lines: IndexSet<u64>,
     /// Words that the agent said, and how late.
     said: IndexMap<Fact, usize>,
@@ -241,20 +241,20 @@ fn key(line: &str) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub struct Folded<'a> {
     pub id: ObservationId,
-    /// What it was, in one line.
+    /// The description of the result, in one line.
     pub title: &'a str,
     /// As it was, in lines.
     pub text: &'a str,
     pub of: Of<'a>,
 }
 
-/// What a result shows.
+/// The kind of text that a result shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of<'a> {
     /// A file as it still is, as far as is known. Half of what is needed late is lines of files, for
     /// an edit.
     File(&'a str),
-    /// A file that was changed since: lines that may not be there any more help nobody.
+    /// A file that was changed since: lines that may be gone would mislead.
     Past,
     Other,
 }
@@ -282,7 +282,7 @@ pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
 }
 
 /// The names in a text that neither these lines nor anything else tells: files first, then errors,
-/// what is defined here, and the rest by how often it stands there. `alike`: so many of those that
+/// what is defined here, and the rest by how often it occurs. `alike`: the most names that
 /// differ only in their digits.
 pub fn names<'a>(text: &'a str, lines: &str, known: &Known, alike: usize) -> Vec<&'a str> {
     let mut told: IndexSet<Fact> = IndexSet::new();
@@ -323,7 +323,7 @@ pub fn names<'a>(text: &'a str, lines: &str, known: &Known, alike: usize) -> Vec
     all.filter(is_new).filter(|name| seen.insert(*name)).filter(is_rare).take(NAMES).collect()
 }
 
-/// What a text defines: the names behind a word that says so, whatever their shape.
+/// The names that a text defines: those after a word such as `def`, whatever their shape.
 pub fn defined(text: &str) -> Vec<&str> {
     const DEFINES: [&str; 13] = [
         "def",

@@ -11,7 +11,7 @@ use crate::text;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Freshness {
     seen: BTreeMap<String, Mtime>,
-    /// Of files that a command of the agent changed, and that it was told of.
+    /// The times of files that a command of the agent changed, and that it was told of.
     by_command: BTreeMap<String, Mtime>,
 }
 

@@ -342,7 +342,7 @@ fn inside(path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// As a user would write it: in quotes, where it has to be.
+/// The mention that a user would write: in quotes, where that is necessary.
 fn written(path: &str) -> String {
     let is_plain = path.chars().all(is_bare) && !path.ends_with('.');
     if is_plain { path.to_owned() } else { format!("\"{path}\"") }

@@ -1,8 +1,8 @@
 //! What was said in a conversation, in its order, and the form in which each piece is sent. Goes in:
 //! words, answers, results. Comes out: the messages for the model.
 //!
-//! A result is sent whole while its turn goes on; lines of a file that stand in the conversation
-//! already are referred to (`same`). Once a request has carried it, a fold may make a stub of it
+//! A result is sent whole during its turn; lines of a file that are in the conversation already are
+//! referred to (`same`). Once a request has carried it, a fold may make a stub of it
 //! (`fold`), the end of its turn leaves the form that history keeps, and when the window is nearly
 //! full, the oldest part leaves (`compact`), with a summary and what code noted of it (`ledger`) in
 //! its place. What does not fit before it was seen is cut by lines (`cut`). Whatever changes, what
@@ -28,9 +28,9 @@ pub use ledger::Ledger;
 /// A piece of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// What a person said, or the prompt of a stage.
+    /// The words of a user, or the prompt of a stage.
     User(String),
-    /// What code says to the model: a complaint, a word on what was folded, the facts of what left.
+    /// A message from code to the model: a complaint, a note about a fold, facts of what left.
     Note(String),
     Assistant(Message),
     Observation(Box<Seen>),
@@ -45,7 +45,7 @@ impl Item {
     }
 }
 
-/// How results are written.
+/// The form in which results are sent.
 #[derive(
     Debug,
     Clone,
@@ -91,7 +91,7 @@ pub struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Whole,
-    /// Whole, with references to lines that stand in the conversation already.
+    /// Whole, with references to lines that are in the conversation already.
     Referred,
     /// Without lines that do not fit, which it names.
     Cut,
@@ -142,7 +142,7 @@ impl Seen {
         self.plain().body
     }
 
-    /// What it is, in one line; not what its short form leaves out.
+    /// Its description in one line, without what its short form leaves out.
     pub fn described(&self) -> String {
         let title = self.plain().title.replace(&format!("; {}", shapes::IS_PAST), "");
         let title = title.split("; shortened").next().unwrap_or_default().to_owned();
@@ -160,7 +160,7 @@ impl Seen {
         named.or_else(|| self.files.first().map(String::as_str))
     }
 
-    /// Whether it shows a file's text.
+    /// True if it shows a file's text.
     fn shows_file(&self) -> bool {
         match self.tool.to_ascii_lowercase().as_str() {
             "read" => true,
@@ -170,17 +170,17 @@ impl Seen {
         }
     }
 
-    /// Whether its file had been changed already when it was recalled.
+    /// True if its file had been changed already when it was recalled.
     fn was_past(&self) -> bool {
         self.envelope.data.get("is_past").and_then(Value::as_bool) == Some(true)
     }
 
-    /// Whether the tool itself left lines out.
+    /// True if the tool itself left lines out.
     fn is_truncated(&self) -> bool {
         self.envelope.data.get("truncated").and_then(Value::as_bool) == Some(true)
     }
 
-    /// Whether it deleted this file.
+    /// True if it deleted this file.
     fn is_gone(&self, file: &str) -> bool {
         let deleted = self.envelope.data.get("deleted").and_then(Value::as_array);
         deleted.into_iter().flatten().any(|own| own.as_str() == Some(file))
@@ -230,7 +230,7 @@ impl Seen {
         self.stand(same);
     }
 
-    /// What stands in the conversation because of it.
+    /// Its lines can be referred to from here on.
     fn stand(&self, same: &mut Same) {
         if self.is("read") && self.form != Form::Stub {
             same.add(self.id, &self.text);
@@ -269,7 +269,7 @@ impl Seen {
     }
 }
 
-/// Whether a command only prints a file, as far as its first line tells.
+/// True if a command only prints a file, as far as its first line tells.
 fn shows_file(command: &str) -> bool {
     // What writes or does more than one thing shows something else.
     let is_simple = !command.contains(['>', '<', ';', '&', '|', '`', '…']);
@@ -338,7 +338,7 @@ pub fn flat(arguments: &serde_json::Map<String, Value>) -> String {
 const FOLDED: &str =
     "[Baton: to save room, these earlier results are shortened to stubs from here on: ";
 
-/// Views of one file that are in hand.
+/// Views of one file that stay whole.
 const VIEWS: usize = 2;
 
 /// A conversation as it is sent.
@@ -351,11 +351,11 @@ pub struct Thread {
     times: Vec<Option<String>>,
     /// What stands for the oldest parts that left, the newest last. Never touched again.
     records: Vec<String>,
-    /// Records that do not fit any more.
+    /// The number of records that no longer fit.
     records_gone: usize,
-    /// What the user said and left with the oldest parts, word for word.
+    /// The user's messages that left with the oldest parts, word for word.
     words: Vec<String>,
-    /// Of what left and is in no record.
+    /// The facts of what left and is in no record.
     ledger: Ledger,
     /// The last state that the agent handed over to itself, with the words that asked for it.
     state: Option<(String, String)>,
@@ -393,7 +393,7 @@ impl Thread {
         }
     }
 
-    /// What stands for the parts that left, the oldest first.
+    /// The records of the parts that left, the oldest first.
     pub fn records(&self) -> &[String] {
         &self.records
     }
@@ -470,7 +470,7 @@ impl Thread {
         first
     }
 
-    /// Leaves the short forms of the results of this turn, from where it pays; behind `free` all is
+    /// Leaves the short forms of the results of this turn, from where it pays; after `free` all is
     /// sent anew anyway. The first item that changed.
     fn close(&mut self, free: usize) -> usize {
         let (turn, unseen, end) = (self.turn(), self.unseen(), self.items.len());
@@ -604,7 +604,7 @@ impl Thread {
         }
     }
 
-    /// Where the newest results begin. What no request has carried is among them.
+    /// The first of the newest results. Those that no request has carried are among them.
     fn newest(&self) -> usize {
         let mut results = self.items.iter().enumerate().rev();
         let mut results = results.by_ref().filter(|(_, item)| matches!(item, Item::Observation(_)));
@@ -694,7 +694,7 @@ impl Thread {
         }
     }
 
-    /// Whether the file that an item is about was changed after it.
+    /// For each item: true if the file that it is about was changed after it.
     fn past(&self) -> Vec<bool> {
         let mut past = vec![false; self.items.len()];
         let mut changed: Vec<&str> = Vec::new();

@@ -125,13 +125,13 @@ pub struct Compacted {
     pub usage: Usage,
 }
 
-/// What a summary is asked for with.
+/// The circumstances of a request for a summary.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SummaryAsk<'a> {
-    /// What matters most, in the words of a person.
+    /// The user's words about what matters most.
     pub focus: Option<&'a str>,
-    /// As much of the whole conversation as the request may have, where the provider refused all of
-    /// it.
+    /// The share of the conversation, in percent, that the request may have, where the provider
+    /// refused all of it.
     pub percent: Option<usize>,
     pub now: Option<&'a str>,
 }
@@ -205,7 +205,7 @@ pub struct Layers {
     pub cache_key: String,
     /// L1: the words; the tools are the other half of it.
     pub system: String,
-    /// What is known of the machine, for whoever sums up a conversation.
+    /// Facts about the machine, for the model that summarises a conversation.
     pub facts: String,
     /// L2: the project's rules, as they are now.
     pub rules: String,

@@ -107,7 +107,7 @@ pub struct Setup {
     pub limits: Limits,
     /// Nano-dollars that all its calls together may cost.
     pub cost_limit: Option<u64>,
-    /// What it should know of the machine from the beginning, a fact per line.
+    /// Facts about the machine that it knows from the beginning, one per line.
     pub facts: Vec<String>,
 }
 
@@ -486,7 +486,7 @@ impl Agent {
         Ok(())
     }
 
-    /// What stands for the part that leaves, or why there is nothing. An answer that cannot be used is
+    /// The summary of the part that leaves, or why there is none. An answer that cannot be used is
     /// asked for once more, with the reason.
     fn summary(
         &mut self,

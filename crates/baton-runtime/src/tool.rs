@@ -39,7 +39,7 @@ pub struct Workshop {
     pub shell: Shell,
     pub approvals: Approvals,
     pub freshness: Mutex<Freshness>,
-    /// What was in the files when a command ran last.
+    /// The contents of the files when a command ran last.
     pub digests: Mutex<Digests>,
     /// Whether files may be changed by Edit, MultiEdit and Write.
     pub writes: bool,

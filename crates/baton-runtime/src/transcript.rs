@@ -49,10 +49,10 @@ pub struct Head {
     /// would mean others with other figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<(Strategy, usize)>,
-    /// What the agent knew of the machine: it stands in every request.
+    /// Facts about the machine: they are in every request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<String>,
-    /// How its results are written; in a transcript of 0.1 they are envelopes.
+    /// The form of its results; in a transcript of 0.1 they are envelopes.
     #[serde(default = "envelopes")]
     pub results: Results,
 }
@@ -88,7 +88,7 @@ pub struct Transcript {
     length: u64,
     /// Where each observation stands.
     index: BTreeMap<ObservationId, (u64, usize)>,
-    /// Where each message of the user stands.
+    /// The place of each message of the user.
     messages: Vec<(u64, usize)>,
 }
 

@@ -40,7 +40,7 @@ fn shown(arguments: &[&str]) -> Value {
 #[test]
 fn whole_turns_leave_an_archive_and_the_user_s_words_stay() {
     let outline = shown(&["--strategy", "archive", "--keep", "1"]);
-    // One finished turn stays beside the one that goes on: nothing is left to leave.
+    // One finished turn stays with the current one: nothing is left that could leave.
     assert_eq!(outline["cut"], 0, "{outline}");
     let out = compact(&["--strategy", "handover", "--keep", "3"], &conversation().to_string()).out;
     assert!(out.contains("instructions, left alone: 1 message (1)"), "{out}");

@@ -1,4 +1,4 @@
-//! What the model sees, as text that a reader can judge without the code: each tool's results and
+//! The requests of the agent as text that a reader can judge without the code: each tool's results and
 //! refusals, each protocol, and a conversation after a fold, at the next turn and after a compaction.
 //! The snapshots are in `snapshots/it__seen__*.snap`.
 
@@ -12,7 +12,7 @@ const RECORD: &str = "## 📌 Archived Session Summary\n*(Contains context from 
 /// Fifty long lines, the first in red.
 const LONG_OUTPUT: &str = "printf '\\033[31mred\\033[0m\\n'; for i in $(seq 2 50); do printf 'line %s %0240d\\n' $i 0; done";
 
-/// A source file of so many lines, each with its number in it.
+/// A source file whose lines have their numbers in them.
 fn source(name: &str, lines: usize) -> String {
     let line = |at: usize| match at % 10 {
         1 => format!("def {name}_{at}(text, start):"),

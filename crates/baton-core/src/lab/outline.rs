@@ -1,4 +1,4 @@
-//! What a compaction would do to a recorded conversation, message by message, without calling a
+//! The effect of a compaction on a recorded conversation, message by message, without calling a
 //! model: `baton debug compact`. The plan is made by the agent's own code.
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::thread::compact::{self, Plan, Settings, Strategy};
 use crate::thread::{Form, Item, Results, Thread};
 use crate::turn::Room;
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
@@ -39,7 +39,7 @@ pub struct Outline {
     pub before: usize,
     /// Afterwards, without the summary that a model would write.
     pub after: usize,
-    /// What code puts in place of what leaves.
+    /// The text that code puts in place of the messages that leave.
     pub in_place: String,
 }
 
@@ -126,7 +126,7 @@ fn in_place(thread: &Thread, strategy: Strategy) -> String {
     }
 }
 
-/// What tells items apart. A new turn may drop some of them.
+/// A key for each item. A new turn may drop some of them.
 fn keys(thread: &Thread) -> Vec<String> {
     let key = |item: &Item| match item {
         Item::User(text) | Item::Note(text) => text.clone(),

@@ -96,7 +96,8 @@ impl Own {
         self.archive = (!archive.is_empty()).then(|| Piece::Inserted(self.formed(archive)));
     }
 
-    /// After items left and notes came or went: notes are no messages, all others keep their order.
+    /// Finds the origins again after items left and notes came or went: notes have none, all others keep
+    /// their order.
     fn realign(&mut self, gone: usize) {
         let kept = self.origins.split_off(gone.min(self.origins.len()));
         let mut kept = kept.into_iter().flatten();

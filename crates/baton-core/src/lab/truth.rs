@@ -20,7 +20,7 @@ use std::fmt::{self, Write as _};
 use crate::id::ObservationId;
 use crate::text;
 
-/// What a header may have more than the tool returned.
+/// The addition that a header may have.
 const STALE: &str = "; the file was changed since";
 
 /// Characters of a quote.
@@ -248,7 +248,7 @@ impl<'t> Returned<'t> {
         counted.skip_while(|(at, _)| *at < self.at)
     }
 
-    /// How many lines, marks counted as one, are exactly these lines from here on.
+    /// The number of entries from here on, a mark counted as one, that are exactly these lines.
     fn place_of(&self, range: Lines) -> Option<usize> {
         let mut lines = self.counted();
         let (start, (first, last)) = lines.next()?;

@@ -88,7 +88,7 @@ pub(super) fn telling(
 ) -> Vec<String> {
     const FEW: usize = 4;
     const ENDS: usize = 2;
-    /// A line in so many stays.
+    /// One line in four stays.
     const PART: usize = 4;
     let lines: Vec<&str> = raw.split('\n').collect();
     let looks: Vec<Look> = lines.iter().map(|line| look(line)).collect();

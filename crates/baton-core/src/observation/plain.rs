@@ -11,13 +11,13 @@ use crate::text;
 /// A result in two parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plain {
-    /// What the result is, in one line: `Read src/a.rs: lines 1-40 of 120`.
+    /// The description of the result, in one line: `Read src/a.rs: lines 1-40 of 120`.
     pub title: String,
     pub body: String,
 }
 
 impl Plain {
-    /// As it is sent.
+    /// The text that is sent.
     pub fn text(&self, id: ObservationId) -> String {
         let Plain { title, body } = self;
         match body.is_empty() {
@@ -43,7 +43,7 @@ pub fn plain(tool: &str, envelope: &Envelope) -> Plain {
         "edit" | "multiedit" => edit(data),
         "write" => written(data),
         "bash" => bash(data),
-        // The list stands at the end of every request.
+        // The list is at the end of every request.
         "todowrite" => (String::new(), Vec::new(), Some(String::new())),
         "recall" => recall(data),
         _ => (String::new(), Vec::new(), None),
@@ -162,7 +162,7 @@ fn glob(data: Data<'_>) -> Parts {
     (searched(data), facts, Some(lines.join("\n")))
 }
 
-/// The name of a file stands once, above its lines.
+/// The name of a file is shown once, above its lines.
 fn grep(data: Data<'_>) -> Parts {
     let Some(matches) = data.list("matches") else {
         return (data.shown("pattern"), Vec::new(), None);
@@ -189,7 +189,7 @@ fn grep(data: Data<'_>) -> Parts {
     (searched(data), facts, Some(body))
 }
 
-/// What was looked for, and where.
+/// The pattern of a search, and where it looked.
 fn searched(data: Data<'_>) -> String {
     let mut out = data.shown("pattern");
     for (word, key) in [(" in ", "path"), (" only ", "glob")] {
@@ -200,7 +200,7 @@ fn searched(data: Data<'_>) -> String {
     out
 }
 
-/// The places and the lines around them. What was written stands in the call.
+/// The places and the lines around them. What was written is in the call.
 fn edit(data: Data<'_>) -> Parts {
     let ranges = ranges(data);
     let Some(diff) = data.str("diff").filter(|_| !ranges.is_empty()) else {
@@ -307,7 +307,7 @@ fn bash(data: Data<'_>) -> Parts {
     (String::new(), facts, Some(body))
 }
 
-/// What a command did to files: `it changed a.py; created b.py; deleted c.py`.
+/// The effect of a command on files: `it changed a.py; created b.py; deleted c.py`.
 fn touched(data: Data<'_>) -> Option<String> {
     let names = |key: &str| -> Vec<String> {
         let list = data.list(key).unwrap_or_default().iter().filter_map(Value::as_str);

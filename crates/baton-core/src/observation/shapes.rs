@@ -91,7 +91,7 @@ pub struct Edit {
     pub file: String,
     /// First and last line of each change, as the file is now.
     pub ranges: Vec<[u64; 2]>,
-    /// How many lines each change took away and brought.
+    /// The number of lines that each change removed and added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<[u64; 2]>,
     /// Unified.
@@ -135,7 +135,7 @@ pub struct Bash {
     /// Those of them that are gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<String>,
-    /// How many others are caches and products of builds and tests.
+    /// The number of other files: caches and products of builds and tests.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub changed_by_tools: u64,
 }
@@ -169,7 +169,7 @@ pub enum TodoStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recall {
     pub id: String,
-    /// What that result was.
+    /// The description of that result.
     pub of: String,
     /// The file, where it was a reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -49,7 +49,7 @@ impl Settings {
         SUMMARY.min(self.compact_at / 8)
     }
 
-    /// Words that fit into so many tokens in any language, with the form around them.
+    /// The number of words that fit into these tokens in any language, with the form around them.
     fn summary_words(&self) -> u64 {
         (self.summary_tokens() / 2).max(50) / 50 * 50
     }
@@ -85,30 +85,30 @@ pub struct Plan {
 
 /// Results with more characters may lose lines,
 const LONG: usize = 5_000;
-/// all but about so many characters at each end.
+/// all but about this many characters at each end.
 const END: usize = 1_000;
 /// Steps that stay when a turn is handed over inside a conversation of turns.
 const STEPS: usize = 5;
 /// A summary is at most this long, in tokens.
 const SUMMARY: u64 = 4_000;
-/// What a compaction aims at, and what it is content with, in tenths of `compact_at`.
+/// The size that a compaction aims at, and the one it accepts, in tenths of `compact_at`.
 const GOAL: u64 = 6;
 const ENOUGH: u64 = 8;
-/// What it has to come to at least.
+/// The largest size that is accepted at all.
 const LAST: u64 = 9;
-/// Tokens of new results without which going on makes no sense.
+/// The fewest tokens of new results with which continuing makes sense.
 const LEAST_ROOM: usize = 400;
 
 /// What is asked of a model that hands over.
 pub fn request_text(settings: &Settings, focus: Option<&str>) -> String {
     let mut out = String::from(
-        "Your window is nearly full: everything before the last steps is about to leave it. Write down the state of your work for yourself, so that you can go on without what was said before. Answer with one JSON object and nothing else; tools cannot be called in this answer. It has exactly these keys, all of them; where there is nothing to say, the value is an empty string:\n",
+        "Your window is nearly full: everything before the last steps is about to leave it. Write down the state of your work for yourself, so that you can continue without the earlier messages. Answer with one JSON object and nothing else; tools cannot be called in this answer. It has exactly these keys, all of them; where there is nothing to say, the value is an empty string:\n",
     );
     for key in &settings.keys {
         out.push_str(&format!("- {key}\n"));
     }
     out.push_str(&format!(
-        "Be complete and brief: facts, names, paths, numbers, what is done, what is next. Take in what an earlier summary told. What the user said is kept beside it word for word, and lists of the files that were changed and the commands that ran. At most {} words.",
+        "Be complete and brief: facts, names, paths, numbers, what is done, what is next. Take in what an earlier summary told. The user's messages are kept word for word, and so are lists of the files that were changed and the commands that ran: do not repeat them. At most {} words.",
         settings.summary_words()
     ));
     if let Some(focus) = focus {
@@ -250,7 +250,7 @@ fn is_alone(text: &str, start: usize, end: usize) -> bool {
 }
 
 impl Thread {
-    /// How to come to well below `compact_at` tokens, of which `fixed` are not the conversation's.
+    /// The plan for a size well below `compact_at` tokens, of which `fixed` are not the conversation's.
     /// `is_asked`: a person wants it, so something has to leave whatever the sizes are.
     pub fn plan_compaction(
         &self,
@@ -311,7 +311,7 @@ impl Thread {
             return Ok(plan);
         }
         Err(format!(
-            "the conversation does not fit: its last step alone and what has to stand before it are over {} tokens",
+            "the conversation does not fit: its last step alone and what has to precede it are over {} tokens",
             settings.compact_at
         ))
     }
@@ -380,7 +380,8 @@ impl Thread {
         saying(Plan { stubs, ..plan.clone() }, "the results of the kept part were folded")
     }
 
-    /// Records that stay beside a new one take a quarter of the window at most; how many do not.
+    /// The number of records that do not fit: those that stay with a new one take up to a quarter of
+    /// the window.
     fn records_over(&self, settings: &Settings) -> usize {
         let mut room = settings.compact_at / 4;
         let sizes = self.records.iter().rev().map(|record| tokens(fold::size(record)));
@@ -392,12 +393,12 @@ impl Thread {
         self.records.len() - sizes.take_while(fits).count()
     }
 
-    /// Where it can be cut: from what is asked for to what is possible at all.
+    /// The places where it can be cut: from what is asked for to what is possible at all.
     fn cuts(&self, settings: &Settings) -> Vec<Plan> {
         let turns: Vec<usize> = self.turns.clone();
         let steps = self.step_starts();
         let strategy = settings.strategy;
-        // The turn that goes on stays beside the finished ones.
+        // The current turn stays as well as the finished ones.
         let keep = settings.keep + usize::from(strategy == Strategy::Archive);
         let borders = if strategy == Strategy::Archive { &turns } else { &steps };
         let word = if strategy == Strategy::Archive { "turns" } else { "steps" };
@@ -447,8 +448,8 @@ impl Thread {
             .collect()
     }
 
-    /// What leaves, as material for somebody who sums it up, behind what is known: facts of the
-    /// machine, and the task that goes on.
+    /// The part that leaves, as material for the model that summarises it, after what is known: facts
+    /// of the machine, and the task in progress.
     pub fn material(&self, plan: &Plan, facts: &str, now: Option<&str>) -> String {
         let cut = plan.cut.min(self.items.len());
         let mut out = String::new();
@@ -561,7 +562,7 @@ impl Thread {
         }
     }
 
-    /// Says which of the results that stay are not whole any more.
+    /// Announces which of the results that stay are no longer whole.
     fn announce_shorter(&mut self, stubs: &[ObservationId], are_words_cut: bool) {
         let of = |form: Form| {
             let own = self.items.iter().filter_map(|item| match item {
@@ -587,7 +588,7 @@ impl Thread {
         }
     }
 
-    /// What is before `cut` leaves, and something stands in its place.
+    /// The part before `cut` leaves, and something takes its place.
     fn leave(&mut self, plan: &Plan, cut: usize, request: &str, summary: Result<&str, &str>) {
         let task = self.task_now().filter(|_| self.turn() < cut);
         let mut gone: Vec<Item> = self.items.drain(..cut).collect();
@@ -654,7 +655,7 @@ impl Thread {
         is_any
     }
 
-    /// So many tokens for the new results: the small ones whole, the others an equal part.
+    /// Gives the new results `room` tokens: the small ones whole, the others an equal part.
     fn share(&mut self, room: usize, unseen: &[ObservationId]) {
         let mut sizes: Vec<(usize, ObservationId)> = Vec::new();
         for item in &self.items {
@@ -705,7 +706,7 @@ impl Thread {
         self.folding.fold_at.min(100_000)
     }
 
-    /// What stands behind the project's rules: what the user said and the records, the oldest first.
+    /// The text after the project's rules: what the user said and the records, the oldest first.
     pub fn archive(&self) -> String {
         if self.records.is_empty() {
             return String::new();
@@ -715,7 +716,7 @@ impl Thread {
         parts.extend(Some(words).filter(|words| !words.is_empty()));
         if self.records_gone > 0 {
             parts.push(format!(
-                "[The oldest {} of the records are not here any more: they do not fit. Results of that time are still there for Recall.]",
+                "[The oldest {} of the records no longer fit and are left out. Recall still brings back results of that time.]",
                 self.records_gone
             ));
         }
@@ -723,7 +724,7 @@ impl Thread {
         parts.join("\n\n")
     }
 
-    /// What the user said in the parts that left: the newest word for word, of the others the
+    /// The user's messages in the parts that left: the newest word for word, of the others the
     /// beginning and the files that they name.
     fn user_words(&self) -> String {
         let in_force = self.task.as_deref();
@@ -770,7 +771,7 @@ impl Thread {
             Ok(summary) => {
                 self.state = Some((request.to_owned(), summary.to_owned()));
                 words.push_str(
-                    " Above is your own summary of it, as it was asked for. That is done: go on with the task, with your tools.",
+                    " Above is your own summary of it, as it was asked for. That is done: continue with the task, with your tools.",
                 );
             }
             Err(why) => words.push_str(&format!(" {why}")),
@@ -795,7 +796,7 @@ impl Thread {
         head.push(Item::Note(words));
         let added = head.len();
         self.turns.iter_mut().for_each(|turn| *turn += added);
-        // The turn goes on behind what was left.
+        // The turn continues after it.
         if task.is_some() {
             self.turns.insert(0, added - 1);
         }
@@ -805,14 +806,14 @@ impl Thread {
 }
 
 /// The beginning of the words on results that a compaction shortened.
-const NOT_WHOLE: &str = "[Baton: the window was nearly full, so this is not whole any more: ";
+const NOT_WHOLE: &str = "[Baton: the window was nearly full, so this is no longer whole: ";
 
 /// The last words of a turn that had only calls.
 pub(crate) const NO_TEXT: &str = "(no text)";
 
-/// What the user said is kept word for word up to so many tokens,
+/// The most tokens of the user's messages that are kept word for word,
 const USER_WORDS: usize = 8_000;
-/// and so many characters of the rest.
+/// and the characters that are kept of each other message.
 const BEGINNING: usize = 300;
 
 fn saying(mut plan: Plan, words: &str) -> Plan {
@@ -824,7 +825,7 @@ fn cutting(plan: Plan) -> Plan {
     saying(Plan { shorten: true, ..plan }, "long results and arguments of the kept part were cut")
 }
 
-/// An answer for the archivist: what was said, and which tools were called with what.
+/// An answer for the archivist: its words, and the tools that it called with their arguments.
 fn told(message: &Message) -> String {
     let part = |part: &Part| match part {
         Part::Text { text } => Some(text.clone()),

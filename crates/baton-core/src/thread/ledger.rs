@@ -24,11 +24,11 @@ pub struct Ledger {
     errors: IndexSet<String>,
     names: IndexSet<String>,
     decisions: IndexSet<String>,
-    /// What each result was, by its id.
+    /// The description of each result, by its id.
     results: IndexMap<String, String>,
 }
 
-/// How a file was changed.
+/// The changes of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Change {
     /// By edits, in the numbers that the lines have now.
@@ -37,7 +37,7 @@ struct Change {
     how: IndexSet<&'static str>,
 }
 
-/// What one line of the ledger may take, in characters,
+/// The most characters of one line of the ledger,
 const LINE: usize = 1_600;
 /// the line that names the results,
 const RESULTS: usize = 3_200;
@@ -154,8 +154,8 @@ impl Ledger {
         *self == Ledger::default()
     }
 
-    /// As the model sees it, in about so many characters: one line a kind, the newest entries where
-    /// not all fit.
+    /// The text for the model, of about `most` characters: one line for each kind, the newest entries
+    /// where not all fit.
     pub fn text(&self, most: usize) -> String {
         let part = |line: usize| line.min(line * (most / 64) / (ALL / 64));
         let (lines, ids) = (part(LINE), part(RESULTS));
@@ -232,7 +232,7 @@ fn hunks(seen: &Seen) -> Vec<Hunk> {
     ranges.into_iter().enumerate().filter(|(_, (first, last))| first <= last).map(hunk).collect()
 }
 
-/// Where these lines are after the changes, with the lines that were changed.
+/// These lines where they are after the changes, with the lines that were changed.
 fn moved(lines: Vec<(u64, u64)>, hunks: &[Hunk]) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = lines.into_iter().map(|own| move_range(own, hunks)).collect();
     all.extend(hunks.iter().map(|hunk| (hunk.start, hunk.start + hunk.added.max(1) - 1)));

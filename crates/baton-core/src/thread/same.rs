@@ -1,4 +1,4 @@
-//! Lines of files that stand in the conversation word for word, so that a file that is read again need
+//! Lines of files that are in the conversation word for word, so that a file that is read again need
 //! not be sent again. Goes in: the readings as they are sent, in their order. Comes out: a reading
 //! with references in it, `[lines 32-39: same as o1 lines 31-38]`. Each stands for an unbroken run of
 //! lines that one earlier reading, still in the same request, shows in the same order. Putting those
@@ -24,7 +24,7 @@ struct Line {
     number: u64,
     /// With its number, as it stands there.
     whole: Box<str>,
-    /// Where the number ends.
+    /// The end of the number.
     end: usize,
 }
 
@@ -59,7 +59,7 @@ struct Source {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Same {
     sources: Vec<Source>,
-    /// Where each run of the fewest lines begins: the reading, and the place in it.
+    /// The beginning of each run of the fewest lines: the reading, and the place in it.
     runs: IndexMap<u64, Vec<(usize, usize)>>,
 }
 

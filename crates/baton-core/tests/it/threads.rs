@@ -319,7 +319,7 @@ fn what_the_agent_wrote_itself_is_shown_when_it_is_read() {
     assert!(sent[1].contains("5\tthe fifth line"), "{}", sent[1]);
 }
 
-/// Results that no request has carried yet are sent whole, or cut by lines and said to be.
+/// Results that no request has carried yet are sent whole, or cut by lines and announced.
 #[test]
 fn nine_readings_in_one_answer_all_arrive_whole() {
     let mut player = Player::new(Protocol::Native, settings(Strategy::Archive, 40_000, 10));
@@ -691,7 +691,7 @@ fn assert_kept(own: &Conversation, plan: &Plan, keep: usize) {
     }
     let kept = &own.thread().items()[plan.cut..];
     let (count, keep) = match plan.strategy {
-        // The turn that goes on is not one of the finished ones.
+        // The current turn is not one of the finished ones.
         Strategy::Archive => {
             let turns = own.thread().turns().iter();
             (turns.filter(|turn| **turn >= plan.cut).count(), keep + 1)
@@ -704,7 +704,7 @@ fn assert_kept(own: &Conversation, plan: &Plan, keep: usize) {
 }
 
 #[test]
-fn ten_finished_turns_stay_beside_the_one_that_goes_on() {
+fn ten_finished_turns_stay_with_the_current_one() {
     let settings = settings(Strategy::Archive, 30_000, 10);
     let mut player = Player::new(Protocol::Native, settings.clone());
     for turn in 0..30 {

@@ -505,7 +505,7 @@ const LINES: [&str; 20] = [
 struct Player {
     thread: Thread,
     files: Vec<Vec<&'static str>>,
-    /// As they were returned, by their numbers.
+    /// The results as they were returned, by their numbers.
     whole: Vec<String>,
     /// The text of each, for Recall.
     contents: Vec<String>,

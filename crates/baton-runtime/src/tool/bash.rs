@@ -211,7 +211,7 @@ fn how_it_ended(how: &How, seconds: u64) -> (&'static str, String) {
     }
 }
 
-/// What the command said: both streams, or what fits of them in the order in which they came.
+/// The output of the command: both streams, or what fits of them in the order in which they came.
 fn said(ran: &sandbox::Ran, id: ObservationId, copy: &Path) -> Bash {
     let shown = |kept: &Kept| text::stripped(&kept.text()).trim_end().to_owned();
     let (stdout, stderr) = (shown(&ran.stdout), shown(&ran.stderr));

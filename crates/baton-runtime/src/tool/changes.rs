@@ -19,7 +19,7 @@ const FILE: u64 = 256 << 10;
 /// Bytes that one listing reads.
 const READ: u64 = 16 << 20;
 
-/// How a file looks from outside: its inode, its size, and when it was changed.
+/// A file's inode, its size, and the time of its last change.
 type Look = (u64, u64, i64, i64);
 
 /// The contents of files that were looked at, so that a file is read again only when it was touched.
@@ -30,7 +30,7 @@ pub struct Digests(HashMap<String, (Look, u64)>);
 struct Entry {
     look: Look,
     mtime: Mtime,
-    /// Of its content, where that was read.
+    /// A hash of its content, where that was read.
     digest: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ impl Listing {
         Some(Listing(files))
     }
 
-    /// What is different now.
+    /// The differences now.
     pub(super) fn changes(self, shop: &Workshop) -> Changes {
         let Some(Listing(now)) = Listing::of(shop) else { return Changes::default() };
         let mut changes = Changes::default();
@@ -103,7 +103,7 @@ impl Listing {
     }
 }
 
-/// What a command did to the files of the project.
+/// The effect of a command on the files of the project.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub all: Vec<String>,
@@ -111,7 +111,7 @@ pub(super) struct Changes {
     pub created: Vec<String>,
     /// Those of them that are gone.
     pub deleted: Vec<String>,
-    /// How many others are caches and products of builds and tests.
+    /// The number of other files: caches and products of builds and tests.
     pub by_tools: u64,
     /// Files with the same content and another time: before, and now.
     pub touched: Vec<(String, Mtime, Mtime)>,

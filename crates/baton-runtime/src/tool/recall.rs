@@ -21,7 +21,7 @@ pub trait Archive: Sync {
     /// The tool and its result.
     fn observation(&self, id: ObservationId) -> Option<(String, Envelope)>;
 
-    /// What the user said, by its number.
+    /// A message of the user, by its number.
     fn message(&self, number: u32) -> Option<String>;
 
     /// The file for what does not fit into a result.
@@ -51,7 +51,7 @@ pub(super) struct Args {
     lines: Option<u64>,
 }
 
-/// What is brought back.
+/// An earlier result.
 struct Earlier {
     of: String,
     file: Option<String>,
@@ -92,14 +92,14 @@ fn result(shop: &Workshop, archive: &dyn Archive, name: &str) -> Result<Earlier,
     Ok(Earlier { of: plain.title, file, text, is_past })
 }
 
-/// Whether a file has another time than when it was read, or is gone.
+/// True if a file has another time than when it was read, or is gone.
 fn is_past(shop: &Workshop, file: &str, envelope: &Envelope) -> bool {
     let then = envelope.data.get("mtime").cloned();
     let then = then.and_then(|mtime| serde_json::from_value::<Mtime>(mtime).ok());
     then.is_some_and(|then| shop.root.read(file).map_or(true, |now| now.mtime != then))
 }
 
-/// Of an edit the whole difference; else what was shown.
+/// The whole difference of an edit; else what was shown.
 fn whole(tool: &str, envelope: &Envelope, body: String) -> String {
     let diff = envelope.data.get("diff").and_then(|diff| diff.as_str());
     match diff.filter(|_| ["Edit", "MultiEdit"].contains(&tool)) {
