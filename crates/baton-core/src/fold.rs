@@ -262,7 +262,7 @@ pub enum Of<'a> {
 /// What is left of a result.
 pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
     let since = match own.of {
-        Of::Past => "; the file was changed since, so its lines are left out",
+        Of::Past => "; the file has changed since, so no lines of it are shown",
         Of::File(_) | Of::Other => "",
     };
     let mut out = format!("[folded {}: {}{since}]\n", own.id, text::shown(own.title, TITLE));
@@ -273,7 +273,7 @@ pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
     let alike = if own.of == Of::Other { ALIKE } else { NAMES };
     let names = names(own.text, &lines, known, alike);
     if !names.is_empty() {
-        out.push_str(&format!("names in it: {}\n", names.join(" ")));
+        out.push_str(&format!("names in it, among others: {}\n", names.join(" ")));
     }
     out.push_str(&lines);
     out.truncate(out.trim_end_matches('\n').len());

@@ -140,8 +140,8 @@ pub fn telling(
     output::telling(output, cut, is_numbered, has_failed)
 }
 
-/// The line that tells what a command came to: the last total, else its last line.
-pub fn outcome(output: &str) -> Option<&str> {
+/// The line that tells what a command came to: the last total (`true`), else its last line.
+pub fn outcome(output: &str) -> Option<(&str, bool)> {
     output::outcome(output)
 }
 

@@ -204,7 +204,7 @@ impl Seen {
     fn unfold(&mut self, is_past: bool, results: Results, same: &mut Same) {
         let Plain { mut title, mut body } = self.plain();
         if is_past && self.shows_file() && !self.was_past() {
-            title.push_str("; the file was changed since");
+            title.push_str("; the file has changed since, these are the old lines");
         }
         self.form = Form::Whole;
         let at_end = self.most.map_or(0, |most| if self.shows_file() { 0 } else { most / 2 });
@@ -237,6 +237,19 @@ impl Seen {
         }
     }
 
+    /// The description with the number of lines of the whole output.
+    fn title_of_stub(&self, shown: &str) -> String {
+        let title = self.described();
+        if !self.is("bash") || self.envelope.stub_of.is_some() {
+            return title;
+        }
+        match title.strip_suffix(plain::NOT_ALL) {
+            Some(title) => title.to_owned(),
+            None if title.contains(plain::NOT_ALL) => title.replace(plain::NOT_ALL, ""),
+            None => format!("{title}; {}", text::counted(shown.lines().count(), "line")),
+        }
+    }
+
     /// `is_past`: the file that it shows was changed since.
     fn stub(&self, is_past: bool, known: &mut Known) -> Option<String> {
         let Plain { body, .. } = self.plain();
@@ -249,7 +262,7 @@ impl Seen {
             Some(file) if self.shows_file() => Of::File(file),
             _ => Of::Other,
         };
-        let title = self.described();
+        let title = self.title_of_stub(shown);
         let folded = Folded { id: self.id, title: &title, text: shown, of };
         let mut stub = fold::stub(folded, known);
         if self.is("bash") && of == Of::Other {
@@ -335,8 +348,7 @@ pub fn flat(arguments: &serde_json::Map<String, Value>) -> String {
 }
 
 /// The beginning of the words on results that were folded.
-const FOLDED: &str =
-    "[Baton: to save room, these earlier results are shortened to stubs from here on: ";
+const FOLDED: &str = "[Baton: to save room, these results above are now stubs: ";
 
 /// Views of one file that stay whole.
 const VIEWS: usize = 2;
@@ -586,8 +598,10 @@ impl Thread {
             }
             _ => None,
         });
-        let note =
-            format!("{FOLDED}{}. Recall brings one back.]", id_list(&folded.collect::<Vec<_>>()));
+        let note = format!(
+            "{FOLDED}{}. Recall shows one of them again.]",
+            id_list(&folded.collect::<Vec<_>>())
+        );
         self.announce(note);
         from
     }

@@ -142,7 +142,7 @@ fn system(root: &Path, protocol: Protocol, facts: &[String]) -> String {
     let (end, calls) = match protocol {
         Protocol::Native => (
             "Then answer in plain text without a tool call:",
-            "One answer may have several calls, also edits and a command that checks them: they run in order.",
+            "One answer may have several calls, also edits and then a command that checks them: they run in order.",
         ),
         Protocol::Json | Protocol::React => (
             "Then end with Finish, whose answer says",

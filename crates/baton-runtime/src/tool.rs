@@ -82,7 +82,7 @@ fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, Refusal> {
     let mut given = Value::Object(call.arguments.clone());
     drop_nulls(&call.name, &mut given);
     serde_json::from_value(given)
-        .map_err(|error| malformed("INVALID_ARGUMENTS", &format!("{}: {error}", call.name)))
+        .map_err(|error| malformed("INVALID_ARGUMENTS", &error.to_string()))
 }
 
 /// Strict schemas know no optional arguments: a model writes null for what it leaves out. An argument
@@ -167,7 +167,7 @@ impl Workshop {
             .map_or(String::new(), |near| format!(" Did you mean {near}?"));
         let name = baton_core::text::shown(name, 40);
         let message = format!("there is no tool `{name}`.{near} There are {}", names.join(", "));
-        malformed("UNKNOWN_TOOL", &message)
+        malformed("NO_SUCH_TOOL", &message)
     }
 
     /// The arguments of an act, once it may be done. Nobody is asked about what is not understood:

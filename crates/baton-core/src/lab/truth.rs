@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `[lines A-B: same as oK lines C-D]` | lines C to D are in oK, earlier in this request, one after the other; with the numbers A to B they are what was returned |
 //! | `[lines A-B are left out here; Recall oN from=A lines=K]` | exactly these lines are missing here; a header may have more words |
-//! | header and `; the file was changed since` | the rest as it was returned |
+//! | header and `; the file has changed since, …` | the rest as it was returned |
 //! | `[folded oN: …` | numbered lines are lines of the result, all other words are in it |
 //! | `[oN] …; shortened…` | numbered lines are lines of the result |
 //! | anything else | equal to what was returned |
@@ -21,7 +21,7 @@ use crate::id::ObservationId;
 use crate::text;
 
 /// The addition that a header may have.
-const STALE: &str = "; the file was changed since";
+const STALE: &str = "; the file has changed since, these are the old lines";
 
 /// Characters of a quote.
 pub const QUOTE: usize = 120;
@@ -314,7 +314,7 @@ fn check_stub(
                 return Err(falsehood(at, line, "this is not a line of the result".to_owned()));
             }
         } else if has_words && line != ".." {
-            let line = line.strip_prefix("names in it: ").unwrap_or(line);
+            let line = line.strip_prefix("names in it, among others: ").unwrap_or(line);
             let is_told = |word: &str| returned.contains(word) || target.contains(word);
             if let Some(word) = line.split_whitespace().find(|word| !is_told(word)) {
                 let word = text::shown(word, 40);

@@ -107,11 +107,11 @@ pub(super) fn telling(
     choice.chosen.iter().map(|at| with_number(numbers[*at].0, lines[*at])).collect()
 }
 
-/// The last total, else the last line.
-pub(super) fn outcome(raw: &str) -> Option<&str> {
+/// The last total (`true`), else the last line.
+pub(super) fn outcome(raw: &str) -> Option<(&str, bool)> {
     let mut filled = raw.lines().rev().filter(|line| !text::is_blank(line));
-    let last = filled.clone().next();
-    filled.find(|line| look(line).is_total).or(last)
+    let last = filled.clone().next().map(|line| (line, false));
+    filled.find(|line| look(line).is_total).map(|line| (line, true)).or(last)
 }
 
 /// A line with its number before it, as far as it does not begin with that number itself.

@@ -27,6 +27,9 @@ impl Plain {
     }
 }
 
+/// The words about an output that is cut.
+pub const NOT_ALL: &str = ", not all of them shown";
+
 /// Characters of a target in a title.
 const TARGET: usize = 200;
 /// Changed files or lines that a title names.
@@ -57,6 +60,7 @@ pub fn plain(tool: &str, envelope: &Envelope) -> Plain {
     }
     facts.extend(Some(envelope.text.clone()).filter(|text| !text.is_empty()));
     if envelope.stub_of.is_some() && envelope.omitted.is_some() {
+        facts.iter_mut().for_each(|fact| *fact = fact.replace(NOT_ALL, ""));
         facts.push("shortened".to_owned());
     }
     facts.extend(envelope.omitted.clone());
@@ -210,15 +214,18 @@ fn edit(data: Data<'_>) -> Parts {
     (data.shown("file"), facts, Some(around(diff)))
 }
 
-/// `12`, `30-31`, `5 lines removed at 40`: the changed lines, as the file is now.
+/// `12`, `30-31`, `5 lines removed after 40`: the changed lines, as the file is now.
 fn ranges(data: Data<'_>) -> Vec<String> {
     let sizes = data.list("sizes").unwrap_or_default();
     let range = |(at, own): (usize, &Value)| {
         let (first, last) = (own.get(0)?.as_u64()?, own.get(1)?.as_u64()?);
         let size = |of: usize| sizes.get(at)?.get(of)?.as_u64();
         Some(match (size(0), size(1)) {
+            (Some(removed), Some(0)) if first == 0 => {
+                format!("{} removed at the beginning", counted(removed, "line", "lines"))
+            }
             (Some(removed), Some(0)) => {
-                format!("{} removed at {first}", counted(removed, "line", "lines"))
+                format!("{} removed after {first}", counted(removed, "line", "lines"))
             }
             _ if first == last => first.to_string(),
             _ => format!("{first}-{last}"),
@@ -293,7 +300,7 @@ fn bash(data: Data<'_>) -> Parts {
         data.0.get("exit").and_then(Value::as_i64).map(|exit| format!("exit {exit}{silence}")),
     );
     if let Some(lines) = data.number("lines").filter(|_| data.is("truncated")) {
-        facts.push(format!("{lines} lines of output, not all of them shown"));
+        facts.push(format!("{lines} lines of output{NOT_ALL}"));
     }
     facts.extend(touched(data));
     let mut body = stdout.to_owned();

@@ -187,4 +187,4 @@ pub struct Recall {
 }
 
 /// The words for such a result.
-pub const IS_PAST: &str = "the file was changed since, this is how it was then";
+pub const IS_PAST: &str = "the file has changed since, this is the old text";

@@ -114,6 +114,7 @@ impl Ledger {
 
     fn was_changed(&mut self, seen: &Seen) {
         for file in seen.changed() {
+            self.results.values_mut().for_each(|what| grow_old(what, file));
             let known = self.changed.keys().find(|own| same::is_same(own, file)).cloned();
             let file = known.unwrap_or_else(|| file.to_owned());
             let mut change = self.changed.shift_remove(&file).unwrap_or_default();
@@ -204,7 +205,8 @@ fn how_it_ended(seen: &Seen) -> String {
         lines.lines().map(text).collect::<Vec<_>>().join("\n")
     });
     match observation::outcome(&numbered.unwrap_or(whole)) {
-        Some(line) => format!("{end}: {}", text::shown(line.trim(), 100)),
+        Some((line, true)) => format!("{end}: {}", text::shown(line.trim(), 100)),
+        Some((line, false)) => format!("{end}, last line: {}", text::shown(line.trim(), 100)),
         None => end,
     }
 }
@@ -235,7 +237,9 @@ fn hunks(seen: &Seen) -> Vec<Hunk> {
 /// These lines where they are after the changes, with the lines that were changed.
 fn moved(lines: Vec<(u64, u64)>, hunks: &[Hunk]) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = lines.into_iter().map(|own| move_range(own, hunks)).collect();
-    all.extend(hunks.iter().map(|hunk| (hunk.start, hunk.start + hunk.added.max(1) - 1)));
+    all.extend(
+        hunks.iter().map(|hunk| (hunk.start.max(1), hunk.start.max(1) + hunk.added.max(1) - 1)),
+    );
     merged(all)
 }
 
@@ -295,6 +299,15 @@ fn line(
     let told: Vec<&str> = newest.into_iter().rev().map(String::as_str).collect();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "- {name}: {more}{}", told.join(between));
+}
+
+/// Marks a reading of this file.
+fn grow_old(what: &mut String, file: &str) {
+    const OLD: &str = "; old text";
+    let read = what.strip_prefix("Read ").and_then(|rest| rest.split_once(": "));
+    if read.is_some_and(|(name, _)| same::is_same(name, file)) && !what.ends_with(OLD) {
+        what.push_str(OLD);
+    }
 }
 
 /// Far more than is ever told; the rest would only be carried along.

@@ -106,7 +106,7 @@ fn from_json(said: &str) -> Result<Written<'_>, String> {
     let body = unfenced(said);
     let value: Value = serde_json::from_str(body).map_err(|error| {
         let error = text::shown(&error.to_string(), 120);
-        format!("the answer is not one JSON object: {error}. To end the turn, use the tool Finish")
+        format!("the answer is not one JSON object ({error}). Send {{\"thought\": …, \"tool\": …, \"arguments\": …}}; to end, use the tool Finish")
     })?;
     let Some(name) = value.get("tool").and_then(Value::as_str) else {
         return Err("the object has no `tool`".to_owned());
@@ -135,7 +135,7 @@ pub(crate) fn unfenced(said: &str) -> &str {
 
 /// `Action: Tool[{json}]`; what a model invents behind it is not taken for a result.
 fn from_text(said: &str) -> Result<Written<'_>, String> {
-    let shape = "an action is one line: `Action: Tool[{\"argument\": …}]` or `Action: Finish[…]`";
+    let shape = "write `Action: Tool[{\"argument\": …}]` or `Action: Finish[…]`";
     let Some((start, rest)) = action_line(said) else {
         let end = "To end the turn, write `Action: Finish[your answer]`";
         return Err(format!("there is no action; {shape}. {end}"));

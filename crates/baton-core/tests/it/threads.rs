@@ -412,7 +412,7 @@ fn when_the_source_of_a_reference_is_folded_the_lines_are_sent_again() {
     assert!(second.contains("\n7\tlet value_7") && !second.contains("same as"), "{second}");
     let last = sent.messages.last().unwrap().parts.last().unwrap();
     let Part::Text { text } = last else { panic!("{last:?}") };
-    assert!(text.contains("shortened to stubs from here on: o1."), "a fold is announced: {text}");
+    assert!(text.contains("these results above are now stubs: o1."), "a fold is announced: {text}");
 }
 
 /// Every message of the person survives, whatever becomes of the summaries.
@@ -636,7 +636,7 @@ fn a_stub_of_a_file_holds_the_lines_around_what_the_agent_spoke_of() {
     assert!(read.contains("compute_78") && !read.contains("78\tlet"), "of the rest the names");
     assert!(!stub(Of::Other).contains("50\tlet"), "only a file is edited by its lines");
     let past = stub(Of::Past);
-    assert!(past.lines().next().unwrap().contains("the file was changed since"), "{past}");
+    assert!(past.lines().next().unwrap().contains("the file has changed since"), "{past}");
     assert!(past.contains("compute_50") && !past.contains("50\tlet"), "stale lines mislead");
 }
 

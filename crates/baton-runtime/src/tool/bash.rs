@@ -106,8 +106,8 @@ impl Workshop {
 pub(super) fn offer(writes: bool, commands_write: bool) -> Offered {
     let properties = json!({
         "command": { "type": "string" },
-        "timeout": { "type": "integer", "description": "seconds; default 120" },
-        "outside": { "type": "boolean", "description": "ask the person to run it unconfined" },
+        "timeout": { "type": "integer" },
+        "outside": { "type": "boolean" },
     });
     let files = match (writes, commands_write) {
         (true, true) => "it may write the project and $TMPDIR",
@@ -117,7 +117,7 @@ pub(super) fn offer(writes: bool, commands_write: bool) -> Offered {
         (_, false) => "the project is read-only, it may write only $TMPDIR",
     };
     let words = format!(
-        "Run a shell command in the project root, confined: {files}, has no network, and nothing it starts outlives it. Every call is a new shell; files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
+        "Run a shell command in the project root, confined: {files}, has no network, and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
     );
     super::offer("Bash", &words, properties, &["command"])
 }

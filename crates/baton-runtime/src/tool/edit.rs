@@ -51,7 +51,7 @@ pub(super) fn offers() -> Vec<Offered> {
     let words = [
         "Replace text in a file. old_string must occur exactly once, or set replace_all.",
         "Several replacements in one file, in order; all of them or none.",
-        "Create a file or overwrite it whole. Read an existing one first.",
+        "Create a file or replace all of it. Read an existing one first.",
     ];
     vec![
         offer("Edit", words[0], one, &["path", "old_string", "new_string"]),
@@ -236,8 +236,8 @@ fn difference(before: &str, after: &str) -> (Vec<[u64; 2]>, Vec<[u64; 2]>, Strin
         sizes.push([sum(similar::DiffOp::old_range), sum(similar::DiffOp::new_range)]);
         match numbers.next() {
             Some(first) => ranges.push([first, numbers.last().unwrap_or(first)]),
-            // Lines went: the place where they were.
-            None => ranges.push([start.max(1), start.max(1)]),
+            // Lines went: the line before them, 0 at the beginning.
+            None => ranges.push([start, start]),
         }
     }
     (ranges, sizes, diff.unified_diff().context_radius(2).to_string())

@@ -36,7 +36,7 @@ pub(super) fn offers() -> Vec<Offered> {
         offer("LS", "List a folder.", ls, &[]),
         offer(
             "Read",
-            "Read a text file, its lines numbered. Long files in ranges.",
+            "Read a text file, its lines numbered. Read long files in parts.",
             read,
             &["path"],
         ),

@@ -77,7 +77,7 @@ fn result(shop: &Workshop, archive: &dyn Archive, name: &str) -> Result<Earlier,
     let id = ObservationId::new(name).map_err(|why| refused("BAD_ID", why))?;
     let Some((tool, envelope)) = archive.observation(id) else {
         let why = format!(
-            "there is no result {id}; the line that each result begins with has its id, and results of this same answer cannot be recalled yet"
+            "there is no result {id}: each result begins with its id in brackets; one of this same answer can be recalled only in your next answer"
         );
         return Err(refused("NOT_FOUND", why));
     };

@@ -23,8 +23,7 @@ pub(super) fn offer() -> Offered {
         "required": ["content", "status"],
         "additionalProperties": false,
     });
-    let words =
-        "Replace your list of steps. Use it for work of more than three steps and keep it true.";
+    let words = "Replace your list of steps. Use it for work of more than three steps and keep it up to date.";
     let properties = json!({ "todos": { "type": "array", "items": todo } });
     super::offer("TodoWrite", words, properties, &["todos"])
 }

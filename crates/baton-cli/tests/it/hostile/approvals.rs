@@ -229,7 +229,7 @@ fn choosing() -> Vec<((&'static str, Value), &'static str)> {
     .map(|call| (call, wrong))
     .collect();
     for name in ["bash", "Bash ", "exec", "Finish", "../Bash"] {
-        all.push(((name, json!({ "command": "touch canary-1" })), "UNKNOWN_TOOL"));
+        all.push(((name, json!({ "command": "touch canary-1" })), "NO_SUCH_TOOL"));
     }
     all.push((bash("outside", json!(true)), "DENIED"));
     // Taken, and without effect.
