@@ -298,17 +298,17 @@ fn short(version: &str) -> String {
     baton_core::text::shown(&found.map_or_else(all, str::to_owned), 60)
 }
 
-/// Prints a line for each tool and package that is there. Names are ours, never the project's.
+/// Prints a line for each tool and package that is there; all are asked at once. Names are ours, never the project's.
 fn script(tools: &[&str], packages: &[&str]) -> String {
     let tools = format!(
         "for tool in {}; do command -v \"$tool\" >/dev/null 2>&1 || continue; \
          case \"$tool\" in go) flag=version ;; *) flag=--version ;; esac; \
-         printf '%s\\t%s\\n' \"$tool\" \"$(timeout 5 \"$tool\" $flag 2>&1 </dev/null | head -n 1)\"; \
+         printf '%s\\t%s\\n' \"$tool\" \"$(timeout 5 \"$tool\" $flag 2>&1 </dev/null | head -n 1)\" & \
          done\n",
         tools.join(" ")
     );
     if packages.is_empty() {
-        return tools;
+        return format!("{tools}wait\ntrue\n");
     }
     // The project's own folder is not searched: a file of it could have any of these names.
     let python = "import sys; sys.path = [p for p in sys.path if p not in (\"\", \".\")]; \
@@ -319,7 +319,7 @@ fn script(tools: &[&str], packages: &[&str]) -> String {
     let packages = packages.join(" ");
     format!(
         "{tools}python=$(command -v python || command -v python3) && \
-         timeout 10 \"$python\" -c '{python}' {packages} 2>/dev/null </dev/null\ntrue\n"
+         timeout 10 \"$python\" -c '{python}' {packages} 2>/dev/null </dev/null\nwait\ntrue\n"
     )
 }
 
