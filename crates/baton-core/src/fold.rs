@@ -52,8 +52,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            keep: 4,
-            batch: 38,
+            keep: 3,
+            batch: 39,
             fold_at: 80_000,
             files: 3,
             file_tokens: 16_000,
@@ -346,13 +346,21 @@ pub fn defined(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     for line in text.split('\n') {
+        let mut rest = line;
         let mut is_next = false;
-        for word in line.split(|c: char| !is_part(c)).filter(|word| !word.is_empty()) {
+        // `def name`, but not `['type'] == 'name'`: nothing but spaces is between them.
+        while let Some(start) = rest.find(is_part) {
+            is_next &= rest[..start].bytes().all(|byte| byte == b' ');
+            let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |end| start + end);
+            let word = &rest[start..end];
+            rest = &rest[end..];
             let is_name = word.len() >= 3 && !word.starts_with(|c: char| c.is_ascii_digit());
             if is_next && is_name && !PLAIN.contains(&word) && !DEFINES.contains(&word) {
                 names.push(word);
             }
+            // `macro_rules! name`
             is_next = DEFINES.contains(&word);
+            rest = rest.strip_prefix('!').filter(|_| is_next).unwrap_or(rest);
         }
     }
     names

@@ -129,15 +129,9 @@ impl From<Compressed> for Envelope {
 }
 
 /// The few lines of a command's output that tell most, with their numbers. `cut`: the result, if lines
-/// are left out of it already. `is_numbered`: the lines have their numbers. `has_failed`: faults tell
-/// something; in the output of a command that succeeded they stand for anything.
-pub fn telling(
-    output: &str,
-    cut: Option<ObservationId>,
-    is_numbered: bool,
-    has_failed: bool,
-) -> Vec<String> {
-    output::telling(output, cut, is_numbered, has_failed)
+/// are left out of it already. `is_numbered`: the lines have their numbers.
+pub fn telling(output: &str, cut: Option<ObservationId>, is_numbered: bool) -> Vec<String> {
+    output::telling(output, cut, is_numbered)
 }
 
 /// The line that tells what a command came to: the last total (`true`), else its last line.

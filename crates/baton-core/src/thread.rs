@@ -125,10 +125,6 @@ impl Seen {
         (is_count && self.is("bash")).then_some(lines)
     }
 
-    fn exit(&self) -> Option<i64> {
-        self.envelope.data.get("exit").and_then(Value::as_i64)
-    }
-
     fn is(&self, tool: &str) -> bool {
         self.tool.eq_ignore_ascii_case(tool)
     }
@@ -268,9 +264,7 @@ impl Seen {
         if self.is("bash") && of == Of::Other {
             // What a run came to must not have to be asked for again.
             let cut = self.is_truncated().then_some(self.id);
-            let has_failed = self.exit() != Some(0);
-            let told = observation::telling(shown, cut, numbered.is_some(), has_failed);
-            for line in told {
+            for line in observation::telling(shown, cut, numbered.is_some()) {
                 // Half a line of half a result tells little.
                 if self.envelope.stub_of.is_some() && line.ends_with(" chars]") {
                     continue;
@@ -278,7 +272,8 @@ impl Seen {
                 stub.push_str(&format!("\n{line}"));
             }
         }
-        (fold::size(&stub) < fold::size(&body)).then_some(stub)
+        // A stub that saves little is worth less than what it stands for.
+        (fold::size(&stub) * 10 < fold::size(&body) * WORTH).then_some(stub)
     }
 }
 
@@ -346,6 +341,9 @@ pub fn flat(arguments: &serde_json::Map<String, Value>) -> String {
     arguments.values().for_each(|value| add_line(value, &mut out));
     out
 }
+
+/// A stub has at most this part of the result, in tenths.
+const WORTH: usize = 7;
 
 /// The beginning of the words on results that were folded.
 const FOLDED: &str = "[Baton: to save room, these results above are now stubs: ";
@@ -627,7 +625,11 @@ impl Thread {
             None if self.folding.keep == 0 => self.items.len(),
             None => 0,
         };
-        newest.min(self.unseen())
+        // The steps before this one are what it is about.
+        let answers = self.items.iter().enumerate().rev();
+        let mut answers = answers.filter(|(_, item)| matches!(item, Item::Assistant(_)));
+        let last_steps = answers.nth(1).map_or(0, |(index, _)| index);
+        newest.min(self.unseen()).min(last_steps)
     }
 
     fn weights(&self) -> Vec<Weight> {

@@ -148,6 +148,7 @@ fn what_a_command_changed_is_told_by_what_is_in_the_files() {
     let bash = |command: &str| call("Bash", json!({ "command": command }));
     let mut answers = vec![call("Read", json!({ "path": "src/lib.rs" }))];
     answers.extend(commands.iter().map(|(command, _)| bash(command)));
+    answers.push(call("Recall", json!({ "id": "o1" })));
     answers.push(call(
         "Edit",
         json!({ "path": "src/lib.rs", "old_string": "a + b", "new_string": "b + a" }),
@@ -164,7 +165,8 @@ fn what_a_command_changed_is_told_by_what_is_in_the_files() {
         assert!(result.lines().next().unwrap().ends_with(expected), "{expected}: {result}");
     }
     // It was touched, and is still the file that was read.
-    assert!(results[5].starts_with("[o6] Edit src/lib.rs: changed lines: 2"), "{}", results[5]);
+    assert!(!results[5].contains("changed since"), "{}", results[5]);
+    assert!(results[6].starts_with("[o7] Edit src/lib.rs: changed lines: 2"), "{}", results[6]);
 }
 
 fn owned((a, b): (&str, &str)) -> (String, String) {

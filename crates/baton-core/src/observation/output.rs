@@ -79,27 +79,20 @@ pub(super) fn summary(raw: &str, cut: Option<ObservationId>) -> (String, Option<
     (out, Some(format!("and {} more lines", total.saturating_sub(kept.len() as u64))))
 }
 
-/// The last lines, totals and, if it failed, the first faults; in their order, with their numbers.
-pub(super) fn telling(
-    raw: &str,
-    cut: Option<ObservationId>,
-    is_numbered: bool,
-    has_failed: bool,
-) -> Vec<String> {
-    const FEW: usize = 4;
-    const ENDS: usize = 2;
+/// The first and the last line, totals and the first faults; in their order, with their numbers.
+pub(super) fn telling(raw: &str, cut: Option<ObservationId>, is_numbered: bool) -> Vec<String> {
+    const FEW: usize = 5;
     /// One line in four stays.
     const PART: usize = 4;
     let lines: Vec<&str> = raw.split('\n').collect();
     let looks: Vec<Look> = lines.iter().map(|line| look(line)).collect();
     let most = FEW.min(lines.len() / PART);
     let mut choice = Choice { lines: &lines, looks: &looks, chosen: BTreeSet::new(), most };
-    let filled = (0..lines.len()).rev().filter(|at| !text::is_blank(lines[*at]));
-    choice.chosen.extend(filled.take(ENDS));
+    let mut filled = (0..lines.len()).filter(|at| !text::is_blank(lines[*at]));
+    choice.chosen.extend(filled.next());
+    choice.chosen.extend(filled.next_back());
     choice.totals();
-    if has_failed {
-        choice.faults();
-    }
+    choice.faults();
     if is_numbered {
         return choice.chosen.iter().map(|at| cut_line(lines[*at], LINE)).collect();
     }

@@ -19,7 +19,7 @@ use crate::text;
 pub struct Ledger {
     read: IndexMap<String, Vec<(u64, u64)>>,
     changed: IndexMap<String, Change>,
-    /// What was run, and how it ended.
+    /// Each command and how it ended, by the command or, for a script, by the result.
     commands: IndexMap<String, String>,
     errors: IndexSet<String>,
     names: IndexSet<String>,
@@ -95,7 +95,11 @@ impl Ledger {
         }
         match seen.tool.to_ascii_lowercase().as_str() {
             "bash" => {
-                put(&mut self.commands, text::shown(&seen.target, 100), how_it_ended(seen));
+                let command = text::shown(&seen.target, 100);
+                // Scripts that are brought along begin alike.
+                let key =
+                    if command.ends_with('…') { seen.id.to_string() } else { command.clone() };
+                put(&mut self.commands, key, format!("`{command}` {}", how_it_ended(seen)));
             }
             "read" if !seen.is_error() => self.was_read(seen),
             _ => {}
@@ -163,7 +167,7 @@ impl Ledger {
         let mut out = String::from("Facts of the part that left, noted by code:\n");
         let read = self.read.iter().map(|(file, lines)| with_lines(file, lines, &IndexSet::new()));
         let changed = self.changed.iter().map(|(file, own)| with_lines(file, &own.lines, &own.how));
-        let commands = self.commands.iter().map(|(command, end)| format!("`{command}` {end}"));
+        let commands = self.commands.values().cloned();
         let results = self.results.iter().map(|(id, what)| format!("{id} {what}"));
         line(&mut out, "files changed", changed, "; ", lines);
         line(&mut out, "files read", read, "; ", lines);

@@ -1,7 +1,9 @@
 //! Recall: an earlier result, whole, by the id that its stub carries, or what the user said.
 
+use std::io::Read as _;
 use std::path::PathBuf;
 
+use baton_core::fact;
 use baton_core::id::{Mtime, ObservationId};
 use baton_core::observation::shapes::{IS_PAST, Recall};
 use baton_core::observation::{Envelope, Status, cut, plain};
@@ -13,6 +15,8 @@ use serde_json::json;
 use super::{Done, Refusal, Workshop, refused};
 use crate::load;
 
+/// Bytes of a file that is compared with what was read.
+const MOST: u64 = 16 << 20;
 /// Bytes of a page.
 const BYTES: usize = 16 << 10;
 
@@ -92,11 +96,27 @@ fn result(shop: &Workshop, archive: &dyn Archive, name: &str) -> Result<Earlier,
     Ok(Earlier { of: plain.title, file, text, is_past })
 }
 
-/// True if a file has another time than when it was read, or is gone.
+/// True if a file was touched since it was read, and these lines of it are not as they were.
 fn is_past(shop: &Workshop, file: &str, envelope: &Envelope) -> bool {
     let then = envelope.data.get("mtime").cloned();
     let then = then.and_then(|mtime| serde_json::from_value::<Mtime>(mtime).ok());
-    then.is_some_and(|then| shop.root.read(file).map_or(true, |now| now.mtime != then))
+    let Some(then) = then else { return false };
+    let Ok(mut now) = shop.root.read(file) else { return true };
+    if now.mtime == then {
+        return false;
+    }
+    let shown = envelope.data.get("content").and_then(|content| content.as_str());
+    let mut content = String::new();
+    if now.size > MOST || now.file.read_to_string(&mut content).is_err() {
+        return true;
+    }
+    let lines: Vec<&str> = content.lines().collect();
+    let is_same = |line: &str| {
+        let (number, text) = fact::numbered(line)?;
+        let at = number.parse::<usize>().ok()?.checked_sub(1)?;
+        (*lines.get(at)? == text.trim_end_matches('\r')).then_some(())
+    };
+    !shown.unwrap_or_default().lines().all(|line| is_same(line).is_some())
 }
 
 /// The whole difference of an edit; else what was shown.
