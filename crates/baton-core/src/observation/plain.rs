@@ -210,7 +210,15 @@ fn edit(data: Data<'_>) -> Parts {
     let Some(diff) = data.str("diff").filter(|_| !ranges.is_empty()) else {
         return (data.shown("file"), Vec::new(), None);
     };
-    let facts = vec![format!("changed lines: {}", named(&ranges))];
+    let (removed, changed): (Vec<_>, Vec<_>) =
+        ranges.into_iter().partition(|range| range.contains("removed"));
+    let mut facts = Vec::new();
+    if !changed.is_empty() {
+        facts.push(format!("changed lines: {}", named(&changed)));
+    }
+    if !removed.is_empty() {
+        facts.push(named(&removed));
+    }
     (data.shown("file"), facts, Some(around(diff)))
 }
 

@@ -970,3 +970,16 @@ proptest! {
         survives(&format!("{}{other}{}", &whole[..at], &whole[at..]));
     }
 }
+
+/// The limit of the measure that docs/lab.md names: recall across compactions is lower for it than
+/// what agents saw.
+#[test]
+fn lines_around_the_hits_of_a_search_count_as_other_lines() {
+    let line = "    today := time.Date(2026, 1, 22, 10, 0, 0, 0, time.UTC)";
+    let of = |before: &str| baton_core::fact::of_line(&format!("{before}{line}"));
+    assert!(of("").is_some());
+    for same in ["1084:", "1084\t", "  1084→"] {
+        assert_eq!(of(same), of(""), "{same}");
+    }
+    assert_ne!(of("1084-"), of(""));
+}
