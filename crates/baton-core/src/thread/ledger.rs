@@ -150,7 +150,7 @@ impl Ledger {
         fact::each_word(&body, |class, name| {
             let is_error = ["Error", "Exception"].iter().any(|end| name.ends_with(end));
             if class == Class::Identifier && is_error {
-                renew(&mut self.errors, name.to_owned());
+                renew(&mut self.errors, format!("{name} ({})", seen.id));
             }
         });
     }
