@@ -239,10 +239,9 @@ impl Seen {
         if !self.is("bash") || self.envelope.stub_of.is_some() {
             return title;
         }
-        match title.strip_suffix(plain::NOT_ALL) {
-            Some(title) => title.to_owned(),
-            None if title.contains(plain::NOT_ALL) => title.replace(plain::NOT_ALL, ""),
-            None => format!("{title}; {}", text::counted(shown.lines().count(), "line")),
+        match title.contains(plain::NOT_ALL) {
+            true => title.replace(plain::NOT_ALL, ""),
+            false => format!("{title}; {}", text::counted(shown.lines().count(), "line")),
         }
     }
 

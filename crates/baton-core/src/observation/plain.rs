@@ -206,12 +206,11 @@ fn searched(data: Data<'_>) -> String {
 
 /// The places and the lines around them. What was written is in the call.
 fn edit(data: Data<'_>) -> Parts {
-    let ranges = ranges(data);
-    let Some(diff) = data.str("diff").filter(|_| !ranges.is_empty()) else {
+    let Ranges { changed, removed } = ranges(data);
+    let is_none = changed.is_empty() && removed.is_empty();
+    let Some(diff) = data.str("diff").filter(|_| !is_none) else {
         return (data.shown("file"), Vec::new(), None);
     };
-    let (removed, changed): (Vec<_>, Vec<_>) =
-        ranges.into_iter().partition(|range| range.contains("removed"));
     let mut facts = Vec::new();
     if !changed.is_empty() {
         facts.push(format!("changed lines: {}", named(&changed)));
@@ -222,24 +221,37 @@ fn edit(data: Data<'_>) -> Parts {
     (data.shown("file"), facts, Some(around(diff)))
 }
 
-/// `12`, `30-31`, `5 lines removed after 40`: the changed lines, as the file is now.
-fn ranges(data: Data<'_>) -> Vec<String> {
+/// The places of an edit, in the numbers that the lines have now.
+#[derive(Default)]
+struct Ranges {
+    /// `12`, `30-31`
+    changed: Vec<String>,
+    /// `5 lines removed after 40`
+    removed: Vec<String>,
+}
+
+fn ranges(data: Data<'_>) -> Ranges {
     let sizes = data.list("sizes").unwrap_or_default();
-    let range = |(at, own): (usize, &Value)| {
-        let (first, last) = (own.get(0)?.as_u64()?, own.get(1)?.as_u64()?);
-        let size = |of: usize| sizes.get(at)?.get(of)?.as_u64();
-        Some(match (size(0), size(1)) {
-            (Some(removed), Some(0)) if first == 0 => {
-                format!("{} removed at the beginning", counted(removed, "line", "lines"))
+    let mut ranges = Ranges::default();
+    for (at, own) in data.list("ranges").unwrap_or_default().iter().enumerate() {
+        let of = |pair: Option<&Value>| {
+            let pair = pair?;
+            Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_u64()?))
+        };
+        let Some((first, last)) = of(Some(own)) else { continue };
+        match of(sizes.get(at)) {
+            Some((gone, 0)) => {
+                let lines = counted(gone, "line", "lines");
+                ranges.removed.push(match first {
+                    0 => format!("{lines} removed at the beginning"),
+                    first => format!("{lines} removed after {first}"),
+                });
             }
-            (Some(removed), Some(0)) => {
-                format!("{} removed after {first}", counted(removed, "line", "lines"))
-            }
-            _ if first == last => first.to_string(),
-            _ => format!("{first}-{last}"),
-        })
-    };
-    data.list("ranges").unwrap_or_default().iter().enumerate().filter_map(range).collect()
+            _ if first == last => ranges.changed.push(first.to_string()),
+            _ => ranges.changed.push(format!("{first}-{last}")),
+        }
+    }
+    ranges
 }
 
 /// The unchanged lines of a unified difference with their numbers, and where the changed ones are.

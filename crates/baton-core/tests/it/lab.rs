@@ -972,7 +972,7 @@ proptest! {
 }
 
 /// The limit of the measure that docs/lab.md names: recall across compactions is lower for it than
-/// what agents saw.
+/// the agents saw.
 #[test]
 fn lines_around_the_hits_of_a_search_count_as_other_lines() {
     let line = "    today := time.Date(2026, 1, 22, 10, 0, 0, 0, time.UTC)";
