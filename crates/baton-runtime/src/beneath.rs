@@ -71,9 +71,20 @@ impl Root {
     /// `protected` are whole paths; they need not exist.
     pub fn open(path: &Path, protected: &[PathBuf]) -> io::Result<Root> {
         let path = std::fs::canonicalize(path)?;
+        Root::reached(&path.clone(), path, protected)
+    }
+
+    /// A folder that this process reaches by another path than the one that the agent knows.
+    pub fn reached(by: &Path, path: PathBuf, protected: &[PathBuf]) -> io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(&path, flags, Mode::empty())?;
+        let fd = rustix::fs::open(by, flags, Mode::empty())?;
         Ok(Root { fd, path, protected: protected.to_vec() })
+    }
+
+    /// The path by which this process reaches the folder, whatever the agent knows it by.
+    pub fn access(&self) -> PathBuf {
+        use std::os::fd::AsRawFd;
+        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 
     pub fn path(&self) -> &Path {

@@ -37,6 +37,7 @@ use crate::lock::{self, Heart, Lock};
 use crate::sandbox::Interrupt;
 use crate::snapshot::{self, Snapshots};
 use crate::store::{self, Disk};
+use crate::view::Views;
 
 pub use scenario::{Ask, Evaluator, Refused};
 pub use start::{
@@ -192,6 +193,8 @@ pub struct Drive<'a> {
     gatherer: Gatherer,
     guard: Guard,
     snapshots: Snapshots,
+    /// The project as agents that may not write, and gates, see it.
+    views: Views,
     /// Before the stage that runs.
     snapshot: Option<String>,
     lock: Lock,
@@ -272,6 +275,9 @@ impl<'a> Drive<'a> {
         self.around.disk.sweep(&self.around.board.root, start::SWEPT)?;
         let board = self.guard.differing(&std::collections::BTreeMap::new());
         files::leave(self.around.board, &files::Left { seq: self.state.last_seq, board });
+        if end == End::Finished {
+            self.views.remove_all();
+        }
         Ok(end)
     }
 

@@ -19,6 +19,7 @@ use crate::agent::Mind;
 use crate::load::Environment;
 use crate::model::{Client, Delta, Kind, Tags, catalogue};
 use crate::sandbox::{self, Confine, How, Interrupt, Program};
+use crate::view::{View, Views};
 
 pub use builtin::{Bench, Builtin, workshop};
 pub use preset::{NAMES as PRESETS, Preset};
@@ -47,6 +48,17 @@ pub struct Call<'a> {
     pub tokens: Option<u64>,
     pub cost: Option<u64>,
     pub disk: &'a crate::store::Disk,
+    /// The project as it sees it, where it may not write; made when it is asked for.
+    pub view: Option<ViewOrder<'a>>,
+}
+
+/// The view of a stage.
+#[derive(Debug, Clone, Copy)]
+pub struct ViewOrder<'a> {
+    pub views: &'a Views,
+    pub name: &'a str,
+    /// The project's files.
+    pub files: &'a [String],
 }
 
 impl Call<'_> {
@@ -73,6 +85,16 @@ impl Call<'_> {
             messages.push(Message::user(message.as_str()));
         }
         messages
+    }
+
+    /// The view of the project that it works in; its notice is told.
+    fn view(&self, hear: Hear<'_>) -> Result<Option<View>, Unusable> {
+        let Some(ViewOrder { views, name, files }) = self.view else { return Ok(None) };
+        let view = views.open(name, files).map_err(|error| Unusable(error.to_string()))?;
+        if let Some(notice) = view.notice() {
+            hear(Told::Notice(notice));
+        }
+        Ok(Some(view))
     }
 
     /// For the provider's log and a scripted server.
@@ -345,8 +367,9 @@ impl Executor for Agent {
         &mut self,
         call: &Call<'_>,
         interrupt: &Interrupt,
-        _hear: Hear<'_>,
+        hear: Hear<'_>,
     ) -> Result<Outcome, Unusable> {
+        let view = call.view(hear)?;
         let folder = tempfile::tempdir()
             .map_err(|error| Unusable(format!("cannot make a temporary folder: {error}")))?;
         let (prompt_file, answer_file) =
@@ -355,6 +378,7 @@ impl Executor for Agent {
         let prompt = call.one_prompt();
         crate::store::write(&prompt_file, prompt.as_bytes()).map_err(unusable)?;
         let program = self.program(call, &prompt, &prompt_file, &answer_file);
+        let program = in_view(program, view.as_ref());
         let ran = sandbox::run(&program, interrupt).map_err(Unusable)?;
         let milliseconds = whole_milliseconds(ran.time);
         let output = ran.stdout.text();
@@ -438,6 +462,7 @@ impl Agent {
             most: OUTPUT,
             copy: None,
             confine: open(call.confined, call.board),
+            within: None,
         }
     }
 }
@@ -516,6 +541,17 @@ impl Executors {
 pub fn program_named(name: &str, config: &Config) -> Option<Preset> {
     let own = config.executors.get(name).map(|own| Preset::own(name, own));
     own.or_else(|| Preset::built_in(name))
+}
+
+/// The same program, in a view of the project.
+fn in_view(program: Program, view: Option<&View>) -> Program {
+    let Some(view) = view else { return program };
+    let confine = match (program.confine, view.within()) {
+        // A view needs namespaces, also where nothing else is confined.
+        (Confine::Off, Some(_)) => Confine::Open { protected: Vec::new() },
+        (confine, _) => confine,
+    };
+    Program { folder: view.seen().to_owned(), within: view.within(), confine, ..program }
 }
 
 /// For programs that need the network and the home folder: all but the blackboard is theirs.

@@ -70,6 +70,7 @@ pub fn run(gate: &Gate, place: &Place<'_>, interrupt: &Interrupt) -> Ran {
         most: KEPT,
         copy: None,
         confine: open(place.confined, place.board),
+        within: None,
     };
     let ran = match sandbox::run(&program, interrupt) {
         Ok(ran) => ran,

@@ -122,6 +122,7 @@ fn asked(
         most: 64 << 20,
         copy: None,
         confine: Confine::Off,
+        within: None,
     };
     let ran = sandbox::run(&program, &Interrupt::default()).ok()?;
     (ran.how == How::Exit(0)).then(|| ran.stdout.text())

@@ -25,6 +25,7 @@ pub mod project_rules;
 pub mod transcript;
 pub mod agent;
 pub mod executor;
+pub mod view;
 pub mod gates;
 pub mod drive;
 pub mod trust;

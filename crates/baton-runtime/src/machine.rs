@@ -276,6 +276,7 @@ fn asked(
         most: 64 << 10,
         copy: None,
         confine,
+        within: None,
     };
     let Ok(ran) = sandbox::run(&program, &Interrupt::default()) else { return Vec::new() };
     let said = ran.stdout.end(1_000);

@@ -11,6 +11,7 @@ mod live;
 mod mounts;
 mod output;
 mod pids;
+mod space;
 mod spare;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub use ending::end_left_behind;
 pub use live::{Fault, Live};
 pub use output::{COPY, Kept, SHORT};
 pub use pids::Pids;
+pub use space::{Layer, ViewSpace, Within};
 pub use spare::Spare;
 
 /// The variable by which a process that left its group is found again.
@@ -71,6 +73,8 @@ pub struct Program {
     /// when they are longer than `most`.
     pub copy: Option<PathBuf>,
     pub confine: Confine,
+    /// The view that it sees the project in, instead of the project itself.
+    pub within: Option<Within>,
 }
 
 /// What a program did.
@@ -171,6 +175,7 @@ fn idle(confine: Confine) -> Program {
         most: 4_096,
         copy: None,
         confine,
+        within: None,
     }
 }
 
@@ -277,7 +282,8 @@ fn as_allowed<T>(
     program: &Program,
     act: impl Fn(&Program) -> Result<T, Refused>,
 ) -> Result<T, String> {
-    let is_open = matches!(program.confine, Confine::Open { .. });
+    // One that is to see a view must not see the project itself.
+    let is_open = matches!(program.confine, Confine::Open { .. }) && program.within.is_none();
     let unconfined = || {
         let program = Program { confine: Confine::Off, ..program.clone() };
         act(&program).map_err(Refused::said)
@@ -530,6 +536,7 @@ pub fn output_of(command: &str, limit: Duration, most: usize) -> Result<String, 
         copy: None,
         // It is the user's own.
         confine: Confine::Off,
+        within: None,
     };
     let ran = run(&program, &Interrupt::default())?;
     match ran.how {
@@ -625,6 +632,7 @@ mod tests {
             most: 10_000,
             copy: None,
             confine: super::Confine::Off,
+            within: None,
         };
         let ran = super::run(&program, &super::Interrupt::default()).unwrap();
         let text = ran.stdout.text();

@@ -167,6 +167,7 @@ impl<'a> Talk<'a> {
             writes: !args.read_only,
             commands_write: !args.read_only,
             mark: "talk",
+            view: None,
             temporary: self.temporary.path(),
             approvals: Approvals { mode, person },
         };

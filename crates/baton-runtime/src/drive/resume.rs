@@ -79,6 +79,7 @@ impl<'a> Drive<'a> {
             let said = format!("{left} processes that the interrupted stage had left were ended");
             (drive.around.watch)(Notice::Said(said));
         }
+        drive.views.sweep_abandoned();
         drive.guard.look()?;
         if opened.torn > 0 {
             let said = format!(

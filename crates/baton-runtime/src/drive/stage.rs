@@ -8,7 +8,7 @@ use baton_core::prompt::{Correction, Prompt};
 use baton_core::workflow::{self, Job, RefusedAnswer, Rules};
 
 use super::{Drive, Edits, Error, Notice, files, passes};
-use crate::executor::{self, Call, Unusable};
+use crate::executor::{self, Call, Unusable, ViewOrder};
 use crate::gather::{self, For};
 use crate::sandbox::Interrupt;
 
@@ -92,6 +92,8 @@ impl Drive<'_> {
         if act.stage.subloop.is_some() && self.subloop_lock.is_none() {
             self.lock_subloop()?;
         }
+        // A correction finds the view of the answer that was refused.
+        self.views.sweep(&view_name(self.state.origin.run.as_str(), &act));
         self.commit(Event::StageStarted(Box::new(started)))?;
         self.perform(act, Some(&prompt))
     }
@@ -198,6 +200,13 @@ impl Drive<'_> {
         ) -> T,
     ) -> T {
         let agents = self.around.board.pack.manifest.agent_names();
+        let is_decision = matches!(act.stage.name.as_str(), MAIN | FINISH_CHECK);
+        let name = view_name(self.state.origin.run.as_str(), act);
+        let view = (!act.writes && !is_decision).then_some(ViewOrder {
+            views: &self.views,
+            name: &name,
+            files: self.snapshots.names(),
+        });
         let (tokens, cost) = (self.state.tokens_left(), self.state.cost_left());
         let call = Call {
             run: self.state.origin.run.as_str(),
@@ -215,6 +224,7 @@ impl Drive<'_> {
             tokens,
             cost,
             disk: &self.around.disk,
+            view,
         };
         let executor = self.around.executors.of(&act.stage);
         run(executor, &call, &self.around.control.interrupt, &mut *self.around.watch)
@@ -225,6 +235,10 @@ impl Drive<'_> {
     /// the project goes back to where it was; after any other stage the project stays as it is.
     pub(super) fn recover(&mut self, act: Act) -> Result<(), Error> {
         if self.continues(&act) {
+            // A view that is made now needs the names of the project's files.
+            if !act.writes && self.snapshots.names().is_empty() {
+                self.snapshots.take()?;
+            }
             return self.perform(act, None);
         }
         let Act { stage, attempt, before, writes, .. } = act;
@@ -289,6 +303,13 @@ impl Drive<'_> {
         let name = format!("workspace/{}/current_task.md", job.agent.file_stem());
         self.write(&name, order.as_bytes())
     }
+}
+
+/// The name of a stage's view.
+fn view_name(run: &str, act: &Act) -> String {
+    let Act { stage, attempt, .. } = act;
+    let subloop = stage.subloop.map_or(String::new(), |number| format!("-subloop-{number}"));
+    format!("{run}-{}-{}{subloop}-a{attempt}", stage.iteration, stage.name)
 }
 
 fn is_decision(who: &For) -> bool {

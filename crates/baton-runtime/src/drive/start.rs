@@ -17,6 +17,7 @@ use crate::lock::Lock;
 use crate::snapshot::Snapshots;
 use crate::store::Disk;
 use crate::summaries::Mode;
+use crate::view::Views;
 
 /// How deep the blackboard's folders go.
 pub(super) const SWEPT: usize = 4;
@@ -149,6 +150,7 @@ impl<'a> Drive<'a> {
         let record = journal.append((around.clock)(), event)?;
         let state = State::new(&start, record.seq);
         let mut drive = Drive::assembled(around, state, journal, gatherer, lock);
+        drive.views.sweep_abandoned();
         drive.guard.look()?;
         if let Event::RunStarted(start) = &record.event {
             drive.write_files(start.effects())?;
@@ -171,6 +173,7 @@ impl<'a> Drive<'a> {
         snapshots.outputs = outputs::own().into_keys().collect();
         snapshots.named_outputs.clone_from(&state.origin.outputs);
         let mark = mark_of(&around.board.root);
+        let views = Views::new(&around.project, &around.board.root, &mark, around.environment);
         Drive {
             around,
             state,
@@ -178,6 +181,7 @@ impl<'a> Drive<'a> {
             gatherer,
             guard,
             snapshots,
+            views,
             snapshot: None,
             _heart: lock.beating(),
             lock,

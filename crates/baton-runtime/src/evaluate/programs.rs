@@ -70,6 +70,7 @@ impl Programs {
             most,
             copy: None,
             confine,
+            within: None,
         }
     }
 

@@ -19,6 +19,7 @@ use crate::model::{Client, Kind};
 use crate::sandbox::{self, Closed, Interrupt};
 use crate::tool::{Shell, Workshop};
 use crate::transcript::Transcript;
+use crate::view::View;
 
 /// Variables that commands of an agent get to see, beside those that the person names.
 const VARIABLES: [&str; 7] = ["PATH", "HOME", "LANG", "LC_*", "TERM", "RUSTUP_HOME", "CARGO_HOME"];
@@ -44,6 +45,8 @@ pub struct Bench<'a> {
     /// has no such tools still may.
     pub commands_write: bool,
     pub mark: &'a str,
+    /// The project as the agent sees it, where that is not the project itself.
+    pub view: Option<&'a View>,
     /// For what commands leave behind; lives as long as the agent.
     pub temporary: &'a Path,
     pub approvals: Approvals,
@@ -58,8 +61,11 @@ pub fn workshop(
     // Without a blackboard, the place where one would be is as protected.
     let board = bench.board.map_or_else(|| bench.project.join(".baton"), Path::to_owned);
     let protected = vec![board.clone(), bench.project.join(".git")];
-    let root = Root::open(bench.project, &protected)
-        .map_err(|error| format!("cannot open {}: {error}", bench.project.display()))?;
+    let root = match bench.view {
+        Some(view) => Root::reached(view.reached(), view.seen().to_owned(), &protected),
+        None => Root::open(bench.project, &protected),
+    };
+    let root = root.map_err(|error| format!("cannot open {}: {error}", bench.project.display()))?;
     let closed = match bench.confined {
         true => {
             if let Err(missing) = sandbox::available() {
@@ -67,6 +73,9 @@ pub fn workshop(
             }
             let mut closed = Closed::usual(bench.project, &board, bench.temporary, environment)?;
             closed.network = settings.network;
+            if bench.view.is_some() {
+                closed = closed.in_view(&board);
+            }
             if !bench.commands_write {
                 closed.writable.clear();
             }
@@ -87,6 +96,7 @@ pub fn workshop(
         closed,
         protected: [board.clone()].into_iter().chain(read_only).collect(),
         mark: bench.mark.to_owned(),
+        within: bench.view.and_then(View::within),
         ready: Mutex::default(),
     };
     Ok(Workshop {
@@ -101,7 +111,12 @@ pub fn workshop(
 }
 
 impl Builtin {
-    fn agent(&self, call: &Call<'_>, temporary: &Path) -> Result<Agent, Unusable> {
+    fn agent(
+        &self,
+        call: &Call<'_>,
+        view: Option<&View>,
+        temporary: &Path,
+    ) -> Result<Agent, Unusable> {
         let bench = Bench {
             project: call.project,
             board: Some(call.board),
@@ -109,6 +124,7 @@ impl Builtin {
             writes: call.writes,
             commands_write: true,
             mark: call.mark,
+            view,
             temporary,
             // Nobody watches a stage.
             approvals: Approvals { mode: Mode::Auto, person: None },
@@ -186,7 +202,8 @@ impl Executor for Builtin {
         let start = Instant::now();
         let temporary = sandbox::temporary()
             .map_err(|error| Unusable(format!("cannot make a temporary folder: {error}")))?;
-        let mut agent = self.agent(call, temporary.path())?;
+        let view = call.view(hear)?;
+        let mut agent = self.agent(call, view.as_ref(), temporary.path())?;
         let ran = agent.run(call.limit, interrupt, &mut |heard| tell(hear, &heard));
         let spent = Spent {
             milliseconds: whole_milliseconds(start.elapsed()),

@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::space::{LayerOrders, Within};
 use super::{How, Program};
 use crate::load::Environment;
 
@@ -96,6 +97,7 @@ pub enum Feature {
     NetworkNamespace,
     Landlock,
     Seccomp,
+    Overlay,
 }
 
 impl std::fmt::Display for Feature {
@@ -107,6 +109,7 @@ impl std::fmt::Display for Feature {
             Feature::NetworkNamespace => "network and IPC namespaces",
             Feature::Landlock => "Landlock",
             Feature::Seccomp => "seccomp filters",
+            Feature::Overlay => "overlay mounts",
         })
     }
 }
@@ -192,6 +195,16 @@ impl Closed {
     }
 }
 
+impl Closed {
+    /// The same in a view of the project: all that is written there is thrown away, so that only the
+    /// blackboard needs to be protected.
+    #[must_use]
+    pub fn in_view(mut self, board: &Path) -> Closed {
+        self.protected = vec![Protected { path: board.to_owned(), stand_in: StandIn::Folder }];
+        self
+    }
+}
+
 /// A path or a word of any bytes, as text: one character a byte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Raw(String);
@@ -240,6 +253,10 @@ pub(super) struct Orders {
     pub(super) closed: Option<ClosedOrders>,
     /// The group that bounds its processes.
     pub(super) pids: Option<Raw>,
+    /// The view that it sees the project in.
+    pub(super) within: Option<Within>,
+    /// No program, but a view that is to be kept.
+    pub(super) layers: Vec<LayerOrders>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -278,12 +295,22 @@ impl Orders {
         };
         places.sort_by_key(|place: &Place| place.path().components().count());
         let argv = program.argv.iter().map(Raw::of).collect();
-        Ok(Some((Orders { argv, folder: Raw::of(folder), places, closed, pids: None }, standing)))
+        let orders = Orders {
+            argv,
+            folder: Raw::of(folder),
+            places,
+            closed,
+            pids: None,
+            within: program.within,
+            layers: Vec::new(),
+        };
+        Ok(Some((orders, standing)))
     }
 
     /// Whether both ask for the same sandbox, whatever runs in it.
     pub(super) fn is_same_sandbox(&self, other: &Orders) -> bool {
-        (&self.folder, &self.places, &self.closed) == (&other.folder, &other.places, &other.closed)
+        let key = |own: &Orders| (own.folder.clone(), own.within);
+        key(self) == key(other) && (&self.places, &self.closed) == (&other.places, &other.closed)
     }
 }
 

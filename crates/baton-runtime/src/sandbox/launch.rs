@@ -25,7 +25,7 @@ use rustix::thread::{
 
 use super::confine::{ClosedOrders, Feature, Limits, Line, Orders, Place, Raw};
 use super::enter::{Forked, fork, unshare};
-use super::{filter, mounts, pids};
+use super::{filter, mounts, pids, space};
 
 /// How often the use of processes and memory is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOST: i32 = 125;
 
 /// Why it did not come to the program.
-enum Failed {
+pub(super) enum Failed {
     Missing(Feature, String),
     Other(String),
 }
@@ -49,10 +49,10 @@ impl From<mounts::Broken> for Failed {
 }
 
 /// Where lines go. Its position is shared by all processes of the launcher.
-struct Lines(File);
+pub(super) struct Lines(File);
 
 impl Lines {
-    fn say(&mut self, line: &Line) {
+    pub(super) fn say(&mut self, line: &Line) {
         // Who would read it is gone, if this fails.
         let text = serde_json::to_string(line).unwrap_or_default();
         let _ = self.0.write_all(format!("{text}\n").as_bytes());
@@ -77,6 +77,12 @@ pub(super) fn launch(mut arguments: impl Iterator<Item = OsString>) -> i32 {
         return LOST;
     }
     let Ok((orders, mut lines)) = orders(parent, sheet) else { return LOST };
+    if !orders.layers.is_empty() {
+        return space::keep(&orders, &mut lines).unwrap_or_else(|failed| {
+            lines.failed(failed);
+            LOST
+        });
+    }
     // Without it there is still the look at how many there are.
     let _ = orders.pids.as_ref().map(|group| pids::enter(&group.path()));
     let words = words.map(|number| File::open(format!("/proc/{parent}/fd/{number}")));
@@ -110,6 +116,9 @@ fn enter(orders: &Orders) -> Result<(), Failed> {
         }
         unshare(flags).map_err(|error| Failed::Missing(feature, error.to_string()))
     };
+    if let Some(within) = orders.within {
+        space::join(within)?;
+    }
     let is_root = rustix::process::geteuid().is_root();
     let mounts = |()| leave(Feature::MountNamespace, UnshareFlags::NEWNS);
     // Root that is trusted with everything but the protected paths stays what it is.
@@ -132,7 +141,7 @@ fn enter(orders: &Orders) -> Result<(), Failed> {
 }
 
 /// Everybody is who they were.
-fn identity(user: u32, group: u32) -> io::Result<()> {
+pub(super) fn identity(user: u32, group: u32) -> io::Result<()> {
     #[expect(clippy::disallowed_methods, reason = "no file of a disk")]
     let write = |name: &str, text: String| std::fs::write(format!("/proc/self/{name}"), text);
     write("setgroups", "deny".to_owned())?;

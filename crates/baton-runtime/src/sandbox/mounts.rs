@@ -38,7 +38,7 @@ fn said(what: &str, path: &Path) -> impl Fn(io::Error) -> Broken {
 }
 
 /// A copy of the mounts at a path, which are nowhere yet.
-fn cloned(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn cloned(path: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -46,7 +46,7 @@ fn cloned(path: &Path) -> io::Result<OwnedFd> {
     Ok(open_tree(CWD, path, flags)?)
 }
 
-fn put(tree: &OwnedFd, path: &Path) -> io::Result<()> {
+pub(super) fn put(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 

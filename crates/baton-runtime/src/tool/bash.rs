@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::changes::Listing;
 use super::{Archive, Done, Workshop, refused};
 use crate::load;
-use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare};
+use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare, Within};
 
 /// Bytes of each stream that the model sees, without terminal escapes.
 const OUTPUT: usize = sandbox::SHORT;
@@ -43,6 +43,8 @@ pub struct Shell {
     pub protected: Vec<PathBuf>,
     /// By which everything that it starts can be found again.
     pub mark: String,
+    /// The view of the project that commands work in.
+    pub within: Option<Within>,
     pub ready: Mutex<Ready>,
 }
 
@@ -89,6 +91,7 @@ impl Shell {
             most: KEPT,
             copy: None,
             confine,
+            within: self.within,
         }
     }
 }
@@ -112,7 +115,7 @@ pub(super) fn offer(writes: bool, commands_write: bool) -> Offered {
     let files = match (writes, commands_write) {
         (true, true) => "it may write the project and $TMPDIR",
         (false, true) => {
-            "it may write $TMPDIR and what builds and tests generate in the project, but must not change the project's files"
+            "the project is your private copy: commands may change it, and everything that they change is thrown away when your work ends"
         }
         (_, false) => "the project is read-only, it may write only $TMPDIR",
     };

@@ -49,8 +49,9 @@ impl Listing {
         let mut files = BTreeMap::new();
         let mut digests = shop.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut room = READ;
+        let root = shop.root.access();
         for name in super::find::walk(shop, ".", true) {
-            let path = shop.root.path().join(&name);
+            let path = root.join(&name);
             let Ok(own) = path.symlink_metadata() else { continue };
             let look = (own.ino(), own.size(), own.ctime(), own.ctime_nsec());
             let known = digests.0.get(&name).filter(|known| known.0 == look).map(|known| known.1);

@@ -106,8 +106,9 @@ fn one_glob(pattern: &str) -> Result<GlobSet, Refusal> {
 
 /// The files of a folder, from the root, in no order that means anything.
 pub(super) fn walk(shop: &Workshop, folder: &str, hidden: bool) -> Vec<String> {
-    let root = shop.root.path();
-    let board = shop.board.clone();
+    let root = shop.root.access();
+    let board = shop.board.as_ref().and_then(|own| own.strip_prefix(shop.root.path()).ok());
+    let board = board.map(|inside| root.join(inside));
     let mut builder = ignore::WalkBuilder::new(root.join(folder));
     builder
         .hidden(!hidden)
@@ -121,7 +122,7 @@ pub(super) fn walk(shop: &Workshop, folder: &str, hidden: bool) -> Vec<String> {
         });
     let files = builder.build().flatten().filter_map(|entry| {
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-        let inside = entry.path().strip_prefix(root).ok()?.to_str()?.to_owned();
+        let inside = entry.path().strip_prefix(&root).ok()?.to_str()?.to_owned();
         is_file.then_some(inside)
     });
     files.collect()

@@ -16,7 +16,22 @@ use tempfile::TempDir;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Ground {
-    pub(crate) folder: TempDir,
+    pub(crate) folder: Folder,
+}
+
+/// A folder that goes with the test, or one of another process.
+pub(crate) enum Folder {
+    Own(TempDir),
+    Other(PathBuf),
+}
+
+impl Folder {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Folder::Own(own) => own.path(),
+            Folder::Other(path) => path,
+        }
+    }
 }
 
 impl Ground {
@@ -25,11 +40,15 @@ impl Ground {
     }
 
     pub(crate) fn inside(folder: &Path) -> Ground {
-        let ground = Ground { folder: TempDir::new_in(folder).unwrap() };
+        let ground = Ground { folder: Folder::Own(TempDir::new_in(folder).unwrap()) };
         for name in ["project/src", "home", "temporary", "elsewhere"] {
             fs::create_dir_all(ground.path(name)).unwrap();
         }
         ground
+    }
+
+    pub(crate) fn at(folder: &Path) -> Ground {
+        Ground { folder: Folder::Other(folder.to_owned()) }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -77,6 +96,7 @@ impl Ground {
             most: 1 << 20,
             copy: None,
             confine,
+            within: None,
         }
     }
 

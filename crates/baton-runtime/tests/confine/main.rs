@@ -15,6 +15,7 @@ mod processes;
 mod programs;
 mod spare;
 mod usage;
+mod views;
 
 use std::sync::atomic::Ordering;
 
@@ -24,6 +25,7 @@ fn main() {
     match args.first().map(String::as_str) {
         Some("probe") => std::process::exit(probe::probe(&args[1..])),
         Some("says-it-again") => return live::program(),
+        Some("without-an-overlay") => return views::without_an_overlay(&args[1]),
         Some("child") => return processes::child(&args[1..]),
         _ => {}
     }
@@ -32,7 +34,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 39] = [
+    let tests: [(&str, fn()); 46] = [
         ("what_is_missing_is_said_and_nothing_runs", missing::refused),
         ("what_cannot_be_protected_is_refused", missing::unprotectable),
         ("no_process_survives", processes::no_process_survives),
@@ -61,6 +63,13 @@ fn main() {
         ("a_live_program_that_says_too_much_is_bounded", live::bounded),
         ("a_live_program_is_confined", live::confined),
         ("the_cost_of_a_question", live::cost),
+        ("all_that_works_for_a_stage_sees_the_same_view", views::one_view),
+        ("an_edit_of_the_user_stays_and_does_not_reach_the_view", views::edits),
+        ("a_view_has_the_files_of_the_project_as_they_are", views::same_files),
+        ("a_view_is_found_again_and_goes_when_nothing_needs_it", views::found_again),
+        ("two_views_at_a_time_do_not_share_their_files", views::two_views),
+        ("without_an_overlay_a_copy_is_used_and_reported", views::copied),
+        ("nothing_leads_out_of_a_view", views::attacks),
         ("in_a_spare_no_process_survives", || in_spare(processes::no_process_survives)),
         ("in_a_spare_every_process_is_gone_before_the_call_returns", || {
             in_spare(processes::gone_before_the_return);

@@ -155,6 +155,7 @@ fn call(program: &str, server: &Server, limit: Duration) -> Option<(Outcome, Tem
         tokens: None,
         cost: None,
         disk: &Default::default(),
+        view: None,
     };
     let outcome = agent.call(&call, &Interrupt::default(), &mut |_| {}).unwrap();
     Some((outcome, home))

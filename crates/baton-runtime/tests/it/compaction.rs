@@ -83,6 +83,7 @@ fn setup(place: &Place, summary_limit: Duration) -> Setup {
         writes: true,
         commands_write: true,
         mark: "talk",
+        view: None,
         temporary: place.root(),
         approvals: Approvals { mode: Mode::Auto, person: None },
     };

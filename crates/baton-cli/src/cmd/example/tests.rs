@@ -98,6 +98,7 @@ fn program(folder: &Path, name: &str) -> Live {
         most: 1 << 20,
         copy: None,
         confine: Confine::Off,
+        within: None,
     };
     Live::start(&program).unwrap()
 }

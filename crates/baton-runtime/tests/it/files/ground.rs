@@ -108,6 +108,7 @@ impl Ground {
                 closed: None,
                 protected: Vec::new(),
                 mark: "files".to_owned(),
+                within: None,
                 ready: Default::default(),
             },
             approvals: Approvals::default(),
