@@ -37,7 +37,7 @@ use crate::lock::{self, Heart, Lock};
 use crate::sandbox::Interrupt;
 use crate::snapshot::{self, Snapshots};
 use crate::store::{self, Disk};
-use crate::view::Views;
+use crate::view::{self, Views};
 
 pub use scenario::{Ask, Evaluator, Refused};
 pub use start::{
@@ -83,6 +83,8 @@ pub enum Error {
     Store(#[from] store::Error),
     #[error(transparent)]
     Load(#[from] load::Error),
+    #[error(transparent)]
+    View(#[from] view::Error),
 }
 
 /// How a run was left.

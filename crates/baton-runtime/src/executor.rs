@@ -90,7 +90,7 @@ impl Call<'_> {
     /// The view of the project that it works in; its notice is told.
     fn view(&self, hear: Hear<'_>) -> Result<Option<View>, Unusable> {
         let Some(ViewOrder { views, name, files }) = self.view else { return Ok(None) };
-        let view = views.open(name, files).map_err(|error| Unusable(error.to_string()))?;
+        let view = views.open(name, Some(files)).map_err(|error| Unusable(error.to_string()))?;
         if let Some(notice) = view.notice() {
             hear(Told::Notice(notice));
         }
@@ -378,7 +378,10 @@ impl Executor for Agent {
         let prompt = call.one_prompt();
         crate::store::write(&prompt_file, prompt.as_bytes()).map_err(unusable)?;
         let program = self.program(call, &prompt, &prompt_file, &answer_file);
-        let program = in_view(program, view.as_ref());
+        let program = match &view {
+            Some(view) => view.around(program),
+            None => program,
+        };
         let ran = sandbox::run(&program, interrupt).map_err(Unusable)?;
         let milliseconds = whole_milliseconds(ran.time);
         let output = ran.stdout.text();
@@ -541,17 +544,6 @@ impl Executors {
 pub fn program_named(name: &str, config: &Config) -> Option<Preset> {
     let own = config.executors.get(name).map(|own| Preset::own(name, own));
     own.or_else(|| Preset::built_in(name))
-}
-
-/// The same program, in a view of the project.
-fn in_view(program: Program, view: Option<&View>) -> Program {
-    let Some(view) = view else { return program };
-    let confine = match (program.confine, view.within()) {
-        // A view needs namespaces, also where nothing else is confined.
-        (Confine::Off, Some(_)) => Confine::Open { protected: Vec::new() },
-        (confine, _) => confine,
-    };
-    Program { folder: view.seen().to_owned(), within: view.within(), confine, ..program }
 }
 
 /// For programs that need the network and the home folder: all but the blackboard is theirs.

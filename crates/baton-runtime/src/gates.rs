@@ -15,6 +15,7 @@ use crate::executor::{USUAL, open};
 use crate::load::{self, Environment};
 use crate::sandbox::{self, How, Interrupt, Program};
 use crate::store;
+use crate::view::View;
 
 /// The folder of a blackboard that keeps what gates printed.
 pub const LOGS: &str = "gates";
@@ -43,6 +44,8 @@ pub struct Place<'a> {
     /// Marks all processes that it starts, so that they can be found again.
     pub mark: &'a str,
     pub confined: bool,
+    /// The view of the project that it runs in; what it writes there is thrown away.
+    pub view: &'a View,
 }
 
 /// The result of running a gate.
@@ -72,7 +75,7 @@ pub fn run(gate: &Gate, place: &Place<'_>, interrupt: &Interrupt) -> Ran {
         confine: open(place.confined, place.board),
         within: None,
     };
-    let ran = match sandbox::run(&program, interrupt) {
+    let ran = match sandbox::run(&place.view.around(program), interrupt) {
         Ok(ran) => ran,
         Err(why) => {
             let judged = Judged { passed: false, reason: why.clone(), is_unusable: true };

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::load::{self, Environment};
-use crate::sandbox::{self, Layer, ViewSpace, Within};
+use crate::sandbox::{self, Confine, Layer, Program, ViewSpace, Within};
 use crate::store;
 
 /// Below the folder for Baton's state: a folder for each blackboard.
@@ -27,7 +27,7 @@ const BASE: &str = "base";
 const KNOWN: &str = "base.json";
 /// The blackboard that the views belong to: they are removed when it is gone.
 const OWNER: &str = "owner";
-/// Held while the copy of the files is in use.
+/// Held while the copy of the files, or a view, is in use.
 const LOCK: &str = "lock";
 /// A larger file is not copied: it is seen as it is.
 const MOST_BYTES: u64 = 64 << 20;
@@ -70,22 +70,32 @@ impl Views {
         Views { board: real(board), folder: all.join(mark), all, project }
     }
 
+    /// A new view, whatever a process that is gone left under this name.
+    pub fn open_new(&self, name: &str, names: Option<&[String]>) -> Result<View, Error> {
+        copy::remove(&self.folder.join(name));
+        self.open(name, names)
+    }
+
     /// The view of this name, which a process that is gone may have left. `names`: the project's
-    /// files, from its root.
-    pub fn open(&self, name: &str, names: &[String]) -> Result<View, Error> {
+    /// files, from its root; without them no copy is made of them, for a view that is used at once.
+    pub fn open(&self, name: &str, names: Option<&[String]>) -> Result<View, Error> {
         self.prepare()?;
         let folder = self.folder.join(name);
         private_folder(&folder)?;
         let is_left = folder.join("upper").exists() || folder.join("copy").exists();
-        let lock = self.lock();
+        let Some(in_use) = lock(&folder) else {
+            return Err(failed("use", &folder)(io::Error::other("another process uses it")));
+        };
+        let base_lock = names.and_then(|_| lock(&self.folder));
         // Somebody else uses the files now: this view gets a copy of its own.
-        let own = if lock.is_some() { &self.folder } else { &folder };
-        if !(is_left && own.join(BASE).exists()) {
+        let own = if base_lock.is_some() { &self.folder } else { &folder };
+        if let Some(names) = names.filter(|_| !(is_left && own.join(BASE).exists())) {
             Base { project: &self.project, folder: own }.update(names)?;
         }
+        let base = names.map(|_| own.join(BASE));
         let overlaid = match folder.join("copy").exists() {
             true => Err("an earlier try had none".to_owned()),
-            false => self.overlaid(&folder, &own.join(BASE)),
+            false => self.overlaid(&folder, base),
         };
         let made = overlaid.or_else(|why| self.copied(&folder, why));
         let (space, notice) = made
@@ -94,16 +104,16 @@ impl Views {
             Some(space) => (self.project.clone(), space.path(&self.project)),
             None => (folder.join("copy"), folder.join("copy")),
         };
-        Ok(View { seen, reached, space, folder, notice, _lock: lock })
+        let locks = (in_use, base_lock);
+        Ok(View { seen, reached, space, folder, notice, _locks: locks })
     }
 
-    /// Removes every view but the one of this name.
+    /// Removes every view that nobody uses, but the one of this name.
     pub fn sweep(&self, except: &str) {
-        let Some(_lock) = self.lock() else { return };
         for entry in entries(&self.folder) {
             let name = entry.file_name();
             let is_kept = [BASE, KNOWN, OWNER, LOCK, except].iter().any(|own| name == *own);
-            if !is_kept {
+            if !is_kept && lock(&entry.path()).is_some() {
                 copy::remove(&entry.path());
             }
         }
@@ -121,7 +131,11 @@ impl Views {
 
     /// Removes every view and the copy of the files, when nothing is open any more.
     pub fn remove_all(&self) {
-        if let Some(_lock) = self.lock() {
+        self.sweep("");
+        let own = [BASE, KNOWN, OWNER, LOCK];
+        let mut left = entries(&self.folder).map(|entry| entry.file_name());
+        let is_used = left.any(|name| own.iter().all(|own| name != *own));
+        if let Some(_lock) = lock(&self.folder).filter(|_| !is_used) {
             copy::remove(&self.folder);
         }
     }
@@ -138,21 +152,13 @@ impl Views {
         }
     }
 
-    /// `None`: another process uses the copy of the files.
-    fn lock(&self) -> Option<File> {
-        let file = File::create(self.folder.join(LOCK)).ok()?;
-        let how = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        rustix::fs::flock(&file, how).ok().map(|()| file)
-    }
-
     /// `Err`: why this machine gives no overlay.
-    fn overlaid(&self, folder: &Path, base: &Path) -> Result<Made, String> {
+    fn overlaid(&self, folder: &Path, base: Option<PathBuf>) -> Result<Made, String> {
         let mut layers = Vec::new();
+        let mut base = base;
         for (index, at) in self.mounts().into_iter().enumerate() {
-            let lower = match index {
-                0 => vec![base.to_owned(), at.clone()],
-                _ => vec![at.clone()],
-            };
+            // The copy is of the project itself, which is the first.
+            let lower = base.take().into_iter().chain([at.clone()]).collect();
             if !at.is_dir() || at.starts_with(&self.board) {
                 layers.push(Layer::Bound { at: at.clone(), from: at, is_read_only: true });
                 continue;
@@ -234,6 +240,13 @@ impl Views {
 /// The namespace, where there is one, and something that the user should know.
 type Made = (Option<ViewSpace>, Option<String>);
 
+/// `None`: another process uses what is in the folder.
+fn lock(folder: &Path) -> Option<File> {
+    let file = File::create(folder.join(LOCK)).ok()?;
+    let how = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    rustix::fs::flock(&file, how).ok().map(|()| file)
+}
+
 fn entries(folder: &Path) -> impl Iterator<Item = fs::DirEntry> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }
@@ -278,7 +291,8 @@ pub struct View {
     space: Option<ViewSpace>,
     folder: PathBuf,
     notice: Option<String>,
-    _lock: Option<File>,
+    /// Of the view, and of the copy of the files.
+    _locks: (File, Option<File>),
 }
 
 impl View {
@@ -295,6 +309,16 @@ impl View {
     /// For programs that are to be started in it. `None`: they are started in [`View::seen`].
     pub fn within(&self) -> Option<Within> {
         self.space.as_ref().map(ViewSpace::within)
+    }
+
+    /// The same program, working in the view.
+    pub fn around(&self, program: Program) -> Program {
+        let confine = match (program.confine, self.within()) {
+            // A view needs namespaces, also where nothing else is confined.
+            (Confine::Off, Some(_)) => Confine::Open { protected: Vec::new() },
+            (confine, _) => confine,
+        };
+        Program { folder: self.seen.clone(), within: self.within(), confine, ..program }
     }
 
     /// Something that the user should know.

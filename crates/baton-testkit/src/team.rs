@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -60,6 +62,25 @@ impl Place {
 
     pub fn play(&self, name: &str, answer: &str) {
         self.write(&format!("play/{name}"), answer);
+    }
+
+    /// The user runs this command in the project while a stage works.
+    pub fn user_runs_during(&self, stage: &str, command: &str) {
+        let (asked, done) = (format!("asked-{stage}"), format!("done-{stage}"));
+        let line = format!("touch ../{asked}; while ! [ -e ../{done} ]; do sleep 0.02; done\n");
+        self.write(&format!("play/{stage}.sh"), line);
+        let (asked, done) = (self.path(&asked), self.path(&done));
+        let (folder, command) = (self.path("project"), command.to_owned());
+        std::thread::spawn(move || {
+            let start = Instant::now();
+            while !asked.exists() && start.elapsed() < Duration::from_secs(120) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let mut user = Command::new("sh");
+            let status = user.args(["-c", &command]).current_dir(folder).status().unwrap();
+            assert!(status.success(), "{command}");
+            fs::write(done, "").unwrap();
+        });
     }
 
     /// MAIN finishes, with the task of the plan verified, and every check passes.

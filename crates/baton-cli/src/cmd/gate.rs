@@ -10,12 +10,13 @@ use baton_core::text;
 use baton_runtime::board::Board;
 use baton_runtime::lock::Lock;
 use baton_runtime::sandbox::Interrupt;
+use baton_runtime::view::Views;
 use baton_runtime::{drive, gates, trust};
 use serde_json::{Value, json};
 
 use super::{Outcome, Place, scenario};
 use crate::args::GateAddArgs;
-use crate::reply::{Failure, HELD, PROTOCOL, Reply, USAGE, WAITING, table};
+use crate::reply::{Failure, HELD, INTERNAL, PROTOCOL, Reply, USAGE, WAITING, table};
 
 /// Bytes of a gate's output that `gate run` prints.
 const PRINTED: usize = 256 << 10;
@@ -173,14 +174,19 @@ fn run_one(
     let project = drive::project_of(&board.root);
     // A mark of its own: the processes of a run are not these.
     let mark = format!("gate-{}", std::process::id());
+    let views = Views::new(&project, &board.root, &drive::mark_of(&board.root), &place.environment);
+    let view =
+        views.open_new(&mark, None).map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
     let around = gates::Place {
         project: &project,
         board: &board.root,
         environment: &place.environment,
         mark: &mark,
         confined,
+        view: &view,
     };
     let ran = gates::run(gate, &around, interrupt);
+    view.remove();
     match interrupt.is_at_once() {
         true => Err(Failure::new(WAITING, "interrupted; nothing was changed")),
         false => Ok(ran),

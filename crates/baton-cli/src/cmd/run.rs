@@ -680,6 +680,7 @@ pub(super) fn failed(error: drive::Error) -> Failure {
         | drive::Error::Guard(_)
         | drive::Error::Snapshot(_)
         | drive::Error::Store(_)
+        | drive::Error::View(_)
         | drive::Error::Load(_) => Failure::new(INTERNAL, message),
     }
 }

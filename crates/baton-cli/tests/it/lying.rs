@@ -476,7 +476,7 @@ fn no_finish_after_an_edit_of_a_file_that_an_agent_made_and_git_does_not_track()
 #[test]
 fn no_finish_after_an_edit_during_the_last_decision() {
     let place = honest();
-    place.write("play/3-FINISH_CHECK.sh", "echo broken > src/lib.rs\n");
+    place.user_runs_during("3-FINISH_CHECK", "echo broken > src/lib.rs");
     refused(&place, 3, "but files changed after it: src/lib.rs");
     assert_eq!(place.read("project/src/lib.rs"), "broken\n", "it is kept");
 }
@@ -484,7 +484,7 @@ fn no_finish_after_an_edit_during_the_last_decision() {
 #[test]
 fn no_pass_of_a_review_during_which_a_file_changed() {
     for place in [honest(), honest_in_git()] {
-        place.write("play/2-REVIEW.sh", "echo '// mine' >> src/lib.rs\n");
+        place.user_runs_during("2-REVIEW", "echo '// mine' >> src/lib.rs");
         let why = "changed while REVIEW, which may not write, ran: src/lib.rs";
         place.play("3-MAIN", &decision("FINISH", "null"));
         refused(&place, 3, "the newest report of `REVIEW` did not pass: FAIL, iteration 2");
@@ -497,7 +497,7 @@ fn no_pass_of_a_review_during_which_a_file_changed() {
 #[test]
 fn no_finish_after_a_final_review_during_which_a_file_changed() {
     let place = honest();
-    place.write("play/3-FINISH_REVIEW.sh", "echo '// mine' >> src/lib.rs\n");
+    place.user_runs_during("3-FINISH_REVIEW", "echo '// mine' >> src/lib.rs");
     refused(&place, 3, "FINISH_REVIEW says FAIL");
     assert!(place.history().contains("FINISH_REVIEW, which may not write, ran: src/lib.rs"));
 }
@@ -629,7 +629,7 @@ fn an_override_is_named_with_its_reason_wherever_the_result_is() {
 #[test]
 fn new_files_of_the_user_during_a_review_are_kept_and_named_and_void_nothing() {
     for place in [honest(), honest_in_git()] {
-        place.write("play/2-REVIEW.sh", "echo thought > notes.md\n");
+        place.user_runs_during("2-REVIEW", "echo thought > notes.md");
         let said = run(&place, 3, 0);
         let line = "changed while REVIEW, which may not write, ran, and kept: notes.md";
         assert!(said.contains(&format!("[2] {line}")), "{said}");
@@ -638,7 +638,7 @@ fn new_files_of_the_user_during_a_review_are_kept_and_named_and_void_nothing() {
         assert_eq!(place.read("project/notes.md"), "thought\n");
     }
     let place = honest();
-    place.write("play/2-REVIEW.sh", "echo thought > notes.md\n");
+    place.user_runs_during("2-REVIEW", "echo thought > notes.md");
     let args = ["run", "Make add() safe", "--executor", "script", "--json"];
     let out = place.run(&args).out;
     assert!(out.contains("\"unexpected\":[\"notes.md\"]"), "{out}");

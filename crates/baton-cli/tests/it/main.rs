@@ -30,6 +30,7 @@ mod scenario_demo;
 mod scenario_runs;
 mod seen;
 mod stored;
+mod views;
 
 use baton_testkit::{Model, Place};
 use serde_json::Value;

@@ -21,6 +21,12 @@ impl Drive<'_> {
             )));
         }
         self.commit(Event::GateStarted { index, command: command.clone() })?;
+        self.snapshots.take()?;
+        let name = format!("{}-gate-{index}", self.state.origin.run.as_str());
+        let view = self.views.open_new(&name, Some(self.snapshots.names()))?;
+        if let Some(notice) = view.notice() {
+            (self.around.watch)(Notice::Said(notice.to_owned()));
+        }
         let control = &self.around.control.interrupt;
         let place = gates::Place {
             project: &self.around.project,
@@ -28,8 +34,10 @@ impl Drive<'_> {
             environment: self.around.environment,
             mark: &self.mark,
             confined: self.around.confined,
+            view: &view,
         };
         let ran = gates::run(gate, &place, control);
+        view.remove();
         if control.is_at_once() {
             return Ok(());
         }

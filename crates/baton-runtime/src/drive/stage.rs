@@ -200,9 +200,8 @@ impl Drive<'_> {
         ) -> T,
     ) -> T {
         let agents = self.around.board.pack.manifest.agent_names();
-        let is_decision = matches!(act.stage.name.as_str(), MAIN | FINISH_CHECK);
         let name = view_name(self.state.origin.run.as_str(), act);
-        let view = (!act.writes && !is_decision).then_some(ViewOrder {
+        let view = (!act.writes).then_some(ViewOrder {
             views: &self.views,
             name: &name,
             files: self.snapshots.names(),

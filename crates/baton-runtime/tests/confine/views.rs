@@ -37,7 +37,7 @@ fn views(ground: &Ground) -> Views {
 }
 
 fn opened(ground: &Ground, name: &str) -> View {
-    views(ground).open(name, &FILES.map(str::to_owned)).unwrap()
+    views(ground).open(name, Some(&FILES.map(str::to_owned))).unwrap()
 }
 
 fn closed(ground: &Ground) -> Confine {
