@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use baton_core::policy::Allowed;
 use baton_runtime::model::cassette::Tape;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -238,12 +239,22 @@ pub(crate) struct GateAddArgs {
     /// Seconds that it may take
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) timeout: u32,
+    /// What it may do that a confined command may not: network, home (read all of your home folder),
+    /// everything [default: nothing]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = allowed)]
+    pub(crate) allow: Vec<Allowed>,
     /// Add it without running it first
     #[arg(long)]
     pub(crate) no_run: bool,
     /// Disable the sandbox for this first run
     #[arg(long)]
     pub(crate) no_sandbox: bool,
+}
+
+fn allowed(name: &str) -> Result<Allowed, String> {
+    let all = [Allowed::Network, Allowed::Home, Allowed::Everything];
+    let named = all.into_iter().find(|own| own.as_str() == name.trim());
+    named.ok_or_else(|| "use network, home or everything".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -387,6 +387,35 @@ pub struct Gate {
     /// Seconds.
     #[serde(default = "Gate::default_timeout")]
     pub timeout: u32,
+    /// What it may do beyond what a confined command may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Allowed>,
+}
+
+/// An exception from the confinement of a gate.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Allowed {
+    /// TCP and UDP to anywhere.
+    Network,
+    /// Reading all that the user may read of the home folder, keys included.
+    Home,
+    /// Everything that the user may do, but for the blackboard and the project, which it sees as
+    /// any gate does.
+    Everything,
+}
+
+impl Allowed {
+    /// Its name in the policy and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Allowed::Network => "network",
+            Allowed::Home => "home",
+            Allowed::Everything => "everything",
+        }
+    }
 }
 
 impl Gate {
@@ -394,6 +423,19 @@ impl Gate {
 
     fn default_timeout() -> u32 {
         Gate::TIMEOUT
+    }
+
+    pub fn allows(&self, what: Allowed) -> bool {
+        self.allow.contains(&what)
+    }
+
+    /// Its exceptions, for the user: ` (allowed: network)`, or nothing.
+    pub fn exceptions(&self) -> String {
+        let names: Vec<&str> = self.allow.iter().map(|own| own.as_str()).collect();
+        match names.is_empty() {
+            true => String::new(),
+            false => format!(" (allowed: {})", names.join(", ")),
+        }
     }
 
     /// True if it confirms the pass of this agent, or FINISH.

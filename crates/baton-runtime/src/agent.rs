@@ -29,6 +29,8 @@ pub enum Error {
     Model(#[from] model::Error),
     #[error("the transcript does not fit this program: {0}")]
     Misfit(#[from] baton_core::turn::Misfit),
+    #[error("{0}")]
+    Project(String),
 }
 
 /// The model that an agent thinks with.
@@ -313,6 +315,8 @@ impl Agent {
         interrupt: &Interrupt,
         hear: Hear<'_>,
     ) -> Result<Option<Ending>, Error> {
+        self.workshop.shell.begin().map_err(Error::Project)?;
+        self.workshop.shell.moved_aside().into_iter().for_each(|own| hear(Heard::Notice(own)));
         let ending = self.until_it_ends(limit, interrupt, hear);
         self.workshop.shell.release();
         // What a person or a run is told must not be lost with the power.
@@ -358,6 +362,7 @@ impl Agent {
                     let id = self.conversation.next_observation();
                     let shop = &self.workshop;
                     let result = shop.run(&call, id, &self.transcript, interrupt);
+                    shop.shell.moved_aside().into_iter().for_each(|own| hear(Heard::Notice(own)));
                     self.observe(&call, id, result, hear)?;
                 }
                 Do::Settle(call) => self.settle(&call, hear)?,

@@ -6,7 +6,7 @@ mod preset;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use baton_core::config::Config;
@@ -18,6 +18,7 @@ use baton_core::prompt::Correction;
 use crate::agent::Mind;
 use crate::load::Environment;
 use crate::model::{Client, Delta, Kind, Tags, catalogue};
+use crate::repositories::{self, Ground, Repositories};
 use crate::sandbox::{self, Confine, How, Interrupt, Program};
 use crate::view::{View, Views};
 
@@ -305,6 +306,8 @@ pub struct Agent {
     environment: BTreeMap<OsString, OsString>,
     /// Keys that must not come into the journal.
     secrets: Vec<String>,
+    /// The folder of Baton's own state.
+    state: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Agent {
@@ -323,8 +326,9 @@ impl Agent {
         names.extend(preset.env.iter().cloned());
         let secrets = environment.secrets().filter(|own| own.len() >= 12).map(str::to_owned);
         let secrets = secrets.collect();
+        let state = environment.state_folder();
         let environment = environment.named(&names);
-        Agent { preset, environment, secrets }
+        Agent { preset, environment, secrets, state }
     }
 }
 
@@ -382,7 +386,15 @@ impl Executor for Agent {
             Some(view) => view.around(program),
             None => program,
         };
+        let repositories = self.repositories(call, view.is_none())?;
         let ran = sandbox::run(&program, interrupt).map_err(Unusable)?;
+        if let Some(mut own) = repositories {
+            let moved = own.move_new_aside().map_err(|error| cannot_look(&error))?;
+            if !moved.is_empty() {
+                let names = own.told(&moved).join(", ");
+                hear(Told::Notice(&format!("{}: {names}", repositories::MOVED)));
+            }
+        }
         let milliseconds = whole_milliseconds(ran.time);
         let output = ran.stdout.text();
         let usage = self.preset.usage(&output);
@@ -416,7 +428,24 @@ impl Executor for Agent {
     }
 }
 
+fn cannot_look(error: &std::io::Error) -> Unusable {
+    Unusable(format!("cannot look for repositories in the project: {error}"))
+}
+
 impl Agent {
+    /// The repositories of the project, where the program may write it.
+    fn repositories(
+        &self,
+        call: &Call<'_>,
+        is_project: bool,
+    ) -> Result<Option<Repositories>, Unusable> {
+        if !is_project || !call.confined {
+            return Ok(None);
+        }
+        let ground = Ground::within(call.project, call.board, self.state.as_deref());
+        ground.open().map(Some).map_err(|error| cannot_look(&error))
+    }
+
     fn without_keys(&self, result: StageResult) -> StageResult {
         let clean = |text: String| {
             self.secrets.iter().fold(text, |text, key| text.replace(key.as_str(), "[key]"))

@@ -1,6 +1,8 @@
 //! Gates on disk: running one as a run would, finding the commands that a project's tests have, and
 //! changing the list in a blackboard's policy.
 
+mod surroundings;
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +13,13 @@ use baton_core::id::Iteration;
 use baton_core::policy::Gate;
 
 use crate::board::{self, Board, POLICY_FILE};
-use crate::executor::{USUAL, open};
 use crate::load::{self, Environment};
 use crate::sandbox::{self, How, Interrupt, Program};
 use crate::store;
 use crate::view::View;
+use surroundings::Surroundings;
+
+pub use surroundings::{cache_of, remove_cache, sweep_caches};
 
 /// The folder of a blackboard that keeps what gates printed.
 pub const LOGS: &str = "gates";
@@ -59,28 +63,33 @@ pub struct Ran {
     pub time: Duration,
 }
 
-/// Runs a gate by the shell, in the project, with the blackboard read-only.
+/// Runs a gate by the shell in its view of the project, confined like a command of an agent.
 pub fn run(gate: &Gate, place: &Place<'_>, interrupt: &Interrupt) -> Ran {
+    let unusable = |why: String| {
+        let judged = Judged { passed: false, reason: why.clone(), is_unusable: true };
+        Ran { judged, output: why.clone(), whole: why, time: Duration::ZERO }
+    };
+    let surroundings = match Surroundings::of(gate, place) {
+        Ok(surroundings) => surroundings,
+        Err(why) => return unusable(why),
+    };
     // One stream: what it printed stays in its order.
     let command = format!("exec 2>&1; {}", gate.run);
     let program = Program {
         argv: ["sh", "-c", &command].map(OsString::from).to_vec(),
         folder: place.project.to_owned(),
-        environment: usual(place.environment),
+        environment: surroundings.environment,
         input: Vec::new(),
         limit: Duration::from_secs(u64::from(gate.timeout)),
         mark: place.mark.to_owned(),
         most: KEPT,
         copy: None,
-        confine: open(place.confined, place.board),
+        confine: surroundings.confine,
         within: None,
     };
     let ran = match sandbox::run(&place.view.around(program), interrupt) {
         Ok(ran) => ran,
-        Err(why) => {
-            let judged = Judged { passed: false, reason: why.clone(), is_unusable: true };
-            return Ran { judged, output: why.clone(), whole: why, time: Duration::ZERO };
-        }
+        Err(why) => return unusable(why),
     };
     let ending = match ran.how {
         How::Exit(code) => Ending::Exit(code),
@@ -101,11 +110,6 @@ fn last_lines(text: &str) -> &str {
     let line = text.rmatch_indices('\n').nth(LINES - 1).map_or(0, |(at, _)| at + 1);
     let byte = text.ceil_char_boundary(text.len().saturating_sub(BYTES));
     &text[line.max(byte)..]
-}
-
-fn usual(environment: &Environment) -> std::collections::BTreeMap<OsString, OsString> {
-    let names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
-    environment.named(&names)
 }
 
 /// The commands that would run a project's tests. Nothing of the project is executed.

@@ -19,6 +19,7 @@ pub mod lock;
 pub mod guard;
 pub mod snapshot;
 pub mod beneath;
+pub mod repositories;
 pub mod approve;
 pub mod tool;
 pub mod project_rules;

@@ -21,7 +21,10 @@ pub fn commands(board: &Board) -> Result<Vec<String>, load::Error> {
         .policy
         .gates
         .iter()
-        .map(|gate| format!("gate on {}: {} (at most {} s)", gate.on, gate.run, gate.timeout))
+        .map(|gate| {
+            let exceptions = gate.exceptions();
+            format!("gate on {}: {} (at most {} s){exceptions}", gate.on, gate.run, gate.timeout)
+        })
         .collect();
     let own = match load::text(&board.root.join(CONFIG_FILE), load::SMALL) {
         Ok(text) => text,

@@ -240,6 +240,11 @@ impl Views {
 /// The namespace, where there is one, and something that the user should know.
 type Made = (Option<ViewSpace>, Option<String>);
 
+/// Removes a folder, whatever programs made of the rights of what is in it.
+pub(crate) fn remove_folder(path: &Path) {
+    copy::remove(path);
+}
+
 /// `None`: another process uses what is in the folder.
 fn lock(folder: &Path) -> Option<File> {
     let file = File::create(folder.join(LOCK)).ok()?;
@@ -251,7 +256,8 @@ fn entries(folder: &Path) -> impl Iterator<Item = fs::DirEntry> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
-fn temporary() -> PathBuf {
+/// Where Baton keeps what is its own when the user has no home.
+pub(crate) fn temporary() -> PathBuf {
     std::env::temp_dir().join(format!("baton-{}", rustix::process::geteuid().as_raw()))
 }
 
@@ -273,7 +279,7 @@ fn unescaped(path: &str) -> PathBuf {
 }
 
 /// Makes a folder that only its owner reads. One that another user made is refused.
-fn private_folder(path: &Path) -> Result<(), Error> {
+pub(crate) fn private_folder(path: &Path) -> Result<(), Error> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(path).map_err(failed("make", path))?;
     let own = fs::symlink_metadata(path).map_err(failed("look at", path))?;

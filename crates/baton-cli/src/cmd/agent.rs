@@ -105,6 +105,7 @@ fn failed(error: agent::Error) -> Failure {
         agent::Error::Misfit(_) | agent::Error::Transcript(_) => {
             Failure::new(INTERNAL, message).hint("without --continue a new conversation begins")
         }
+        agent::Error::Project(_) => Failure::new(INTERNAL, message),
         agent::Error::Model(_) => Failure::new(INTERNAL, message)
             .hint("what was done so far is kept; --continue begins your next task behind it"),
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_core::gate::Detected;
 use baton_core::id::{AgentName, FINISH};
-use baton_core::policy::{Agents, Gate};
+use baton_core::policy::{Agents, Allowed, Gate};
 use baton_core::text;
 use baton_runtime::board::Board;
 use baton_runtime::lock::Lock;
@@ -22,6 +22,8 @@ use crate::reply::{Failure, HELD, INTERNAL, PROTOCOL, Reply, USAGE, WAITING, tab
 const PRINTED: usize = 256 << 10;
 /// Last lines that `gate add` shows of a failing gate.
 const SHOWN: usize = 20;
+/// A gate that fails sooner is tried with exceptions.
+const TRIED_AGAIN: Duration = Duration::from_secs(60);
 /// A command longer than this belongs into a script.
 const LONGEST: usize = 4_000;
 
@@ -64,7 +66,12 @@ fn wanted(board: &Board, args: &GateAddArgs) -> Result<Gate, Failure> {
     }
     let policy = &board.pack.policy;
     if args.on.is_empty() {
-        return Ok(Gate { on: policy.usual_gate(), run, timeout: args.timeout });
+        return Ok(Gate {
+            on: policy.usual_gate(),
+            run,
+            timeout: args.timeout,
+            allow: args.allow.clone(),
+        });
     }
     let is_judged = |agent: &AgentName| policy.report_rules.applies_to(agent.as_str());
     let mut known: Vec<AgentName> =
@@ -86,7 +93,7 @@ fn wanted(board: &Board, args: &GateAddArgs) -> Result<Gate, Failure> {
             }
         }
     }
-    Ok(Gate { on: Agents(on), run, timeout: args.timeout })
+    Ok(Gate { on: Agents(on), run, timeout: args.timeout, allow: args.allow.clone() })
 }
 
 /// A run would take the change of its policy for the work of an agent.
@@ -133,7 +140,11 @@ impl Adding<'_> {
         }
         let mut out = ran.as_ref().map(result_text).unwrap_or_default();
         let (on, command) = (&gate.on, text::shown(&gate.run, 160));
-        out.push_str(&format!("added: `{command}` on {on} (up to {} s)\n", gate.timeout));
+        let exceptions = gate.exceptions();
+        out.push_str(&format!(
+            "added: `{command}` on {on} (up to {} s){exceptions}\n",
+            gate.timeout
+        ));
         if ran.as_ref().is_some_and(|ran| !ran.judged.passed) {
             out.push_str(&format!("it fails now: a pass of {on} does not count until it passes\n"));
         }
@@ -160,8 +171,46 @@ impl Adding<'_> {
             return Err(Failure::new(USAGE, message)
                 .hint("nothing was changed; fix the command, give it a longer `--timeout`, or add it unseen with `--no-run`"));
         }
-        Ok(ran)
+        match self.needed(board, gate, &ran)? {
+            Some(needed) => Err(needs(gate, needed)),
+            None => Ok(ran),
+        }
     }
+
+    /// The exception without which a gate that failed cannot pass, found out by running it with each.
+    /// Neither lets it send what the other lets it read.
+    fn needed(
+        &self,
+        board: &Board,
+        gate: &Gate,
+        ran: &gates::Ran,
+    ) -> Result<Option<Allowed>, Failure> {
+        if ran.judged.passed || !self.confined || !gate.allow.is_empty() || ran.time > TRIED_AGAIN {
+            return Ok(None);
+        }
+        for what in [Allowed::Network, Allowed::Home] {
+            let with = Gate { allow: vec![what], ..gate.clone() };
+            let ran = run_one(self.place, board, &with, true, &self.interrupt)?;
+            if ran.judged.passed {
+                return Ok(Some(what));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn needs(gate: &Gate, what: Allowed) -> Failure {
+    let command = text::shown(&gate.run, 160);
+    let why = match what {
+        Allowed::Network => "the network",
+        Allowed::Home | Allowed::Everything => "files of your home folder that agents do not see",
+    };
+    let message = format!("`{command}` fails when it is confined, and passes with {why}");
+    Failure::new(USAGE, message).hint(format!(
+        "nothing was changed; `baton gate add --allow {} \"{}\"` adds it with that exception",
+        what.as_str(),
+        gate.run,
+    ))
 }
 
 fn run_one(
@@ -349,14 +398,14 @@ fn rows(gates: &[Gate]) -> Vec<Vec<String>> {
             (index + 1).to_string(),
             text::shown(&gate.run, 160),
             format!("on {}", gate.on),
-            format!("up to {} s", gate.timeout),
+            format!("up to {} s{}", gate.timeout, gate.exceptions()),
         ]
     };
     gates.iter().enumerate().map(row).collect()
 }
 
 fn as_json(gates: &[Gate]) -> Vec<Value> {
-    let one = |(index, gate): (usize, &Gate)| json!({ "number": index + 1, "on": gate.on.0, "run": gate.run, "timeout": gate.timeout });
+    let one = |(index, gate): (usize, &Gate)| json!({ "number": index + 1, "on": gate.on.0, "run": gate.run, "timeout": gate.timeout, "allow": gate.allow });
     gates.iter().enumerate().map(one).collect()
 }
 

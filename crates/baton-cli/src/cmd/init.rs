@@ -106,7 +106,12 @@ fn gates(place: &Place, root: &Path, is_wanted: bool) -> Result<(String, Value),
         let adding = gate::Adding { place, is_run: true, confined: true, interrupt };
         for proposal in found.main() {
             let on = board.pack.policy.usual_gate();
-            let gate = Gate { on, run: proposal.command.clone(), timeout: Gate::TIMEOUT };
+            let gate = Gate {
+                on,
+                run: proposal.command.clone(),
+                timeout: Gate::TIMEOUT,
+                allow: Vec::new(),
+            };
             match adding.add(&board, gate) {
                 Ok(own) => {
                     said.push_str(&own.text);

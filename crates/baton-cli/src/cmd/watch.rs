@@ -428,6 +428,11 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
     for name in logs.iter().filter(|_| !is_dry) {
         store::remove(&board.root.join(gates::LOGS).join(name))?;
     }
+    let cache = gates::cache_of(&board.root, &place.environment);
+    let has_cache = cache.exists();
+    if !is_dry {
+        gates::remove_cache(&board.root, &place.environment);
+    }
     let would = if is_dry { "would be removed" } else { "removed" };
     let mut text = format!(
         "{count} snapshots {would}, {:.1} MB; {} are kept\n{} transcripts {would}, {:.1} MB\n",
@@ -438,6 +443,9 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
     );
     if !logs.is_empty() {
         text.push_str(&format!("{} of gates {would}\n", counted(logs.len(), "output")));
+    }
+    if has_cache {
+        text.push_str(&format!("the cache of the gates {would}: {}\n", cache.display()));
     }
     Ok(Reply::new(
         text,

@@ -5,7 +5,9 @@
 mod approvals;
 mod depth;
 mod injection;
+mod gates;
 mod projects;
+mod repositories;
 mod secrets;
 mod terminal;
 

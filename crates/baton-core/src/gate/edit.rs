@@ -85,5 +85,12 @@ fn one_line(gate: &Gate) -> Result<String, Problem> {
     let failed = |error: serde_json::Error| Problem::new("policy-invalid", error.to_string());
     let on = serde_json::to_string(&gate.on).map_err(failed)?.replace("\",\"", "\", \"");
     let run = serde_json::to_string(&gate.run).map_err(failed)?;
-    Ok(format!("{{ \"on\": {on}, \"run\": {run}, \"timeout\": {} }}", gate.timeout))
+    let allow = match gate.allow.is_empty() {
+        true => String::new(),
+        false => {
+            let list = serde_json::to_string(&gate.allow).map_err(failed)?;
+            format!(", \"allow\": {}", list.replace("\",\"", "\", \""))
+        }
+    };
+    Ok(format!("{{ \"on\": {on}, \"run\": {run}, \"timeout\": {}{allow} }}", gate.timeout))
 }

@@ -417,7 +417,7 @@ fn a_gate_that_ran_tests_passes_also_where_one_of_its_suites_is_empty() {
 
 fn gate(on: &[&str], run: &str) -> Gate {
     let on = on.iter().map(|name| AgentName::new(name).unwrap()).collect();
-    Gate { on: Agents(on), run: run.to_owned(), timeout: 600 }
+    Gate { on: Agents(on), run: run.to_owned(), timeout: 600, allow: Vec::new() }
 }
 
 #[test]

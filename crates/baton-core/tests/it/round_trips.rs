@@ -243,7 +243,7 @@ proptest! {
         if let Some(subloop) = &mut policy.subloop {
             subloop.max = max;
         }
-        policy.gates = gates.into_iter().map(|run| baton_core::policy::Gate { on: AgentName::new("FINISH").unwrap().into(), run, timeout: 5 }).collect();
+        policy.gates = gates.into_iter().map(|run| baton_core::policy::Gate { on: AgentName::new("FINISH").unwrap().into(), run, timeout: 5, allow: vec![baton_core::policy::Allowed::Network] }).collect();
         prop_assume!(policy.gates.iter().all(|gate| !gate.run.trim().is_empty()));
         let text = policy.render();
         prop_assert_eq!(Policy::read(&Document::json(&text).unwrap()), Ok(policy));

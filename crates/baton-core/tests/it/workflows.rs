@@ -322,8 +322,12 @@ fn a_wrong_answer_is_corrected_once_and_then_stops_the_run() {
 
 fn gated(on: &str) -> Pack {
     let mut pack = pack("tdd", "en");
-    pack.policy.gates =
-        vec![Gate { on: agent(on).into(), run: "cargo test".to_owned(), timeout: 60 }];
+    pack.policy.gates = vec![Gate {
+        on: agent(on).into(),
+        run: "cargo test".to_owned(),
+        timeout: 60,
+        allow: Vec::new(),
+    }];
     pack
 }
 

@@ -16,6 +16,7 @@ use crate::approve::{Approvals, Mode};
 use crate::beneath::Root;
 use crate::load::Environment;
 use crate::model::{Client, Kind};
+use crate::repositories::Ground;
 use crate::sandbox::{self, Closed, Interrupt};
 use crate::tool::{Shell, Workshop};
 use crate::transcript::Transcript;
@@ -97,6 +98,8 @@ pub fn workshop(
         protected: [board.clone()].into_iter().chain(read_only).collect(),
         mark: bench.mark.to_owned(),
         within: bench.view.and_then(View::within),
+        ground: (bench.confined && bench.commands_write && bench.view.is_none())
+            .then(|| Ground::new(bench.project, &board, environment)),
         ready: Mutex::default(),
     };
     Ok(Workshop {

@@ -114,18 +114,6 @@ impl std::fmt::Display for Feature {
     }
 }
 
-/// In `.git`: what makes git run something, or look elsewhere for what it runs. An empty folder or
-/// file means nothing to git; `commondir` must name a folder, and `.` is the one that it is in.
-const GIT: [(&str, StandIn); 7] = [
-    ("hooks", StandIn::Folder),
-    ("config", StandIn::File("")),
-    ("config.worktree", StandIn::File("")),
-    ("commondir", StandIn::File(".\n")),
-    ("info", StandIn::Folder),
-    ("modules", StandIn::Folder),
-    ("worktrees", StandIn::Folder),
-];
-
 /// In the home folder: keys, and the settings of programs that hold some.
 const SECRETS: [&str; 24] = [
     ".aws",
@@ -171,13 +159,9 @@ impl Closed {
             ));
         }
         let mut protected = vec![Protected { path: board.to_owned(), stand_in: StandIn::Folder }];
+        // Also where there is no repository: then none may be planted.
         let git = project.join(".git");
-        match git.is_dir() && !git.is_symlink() {
-            true => protected
-                .extend(GIT.map(|(name, stand_in)| Protected { path: git.join(name), stand_in })),
-            // A file that points elsewhere, or nothing: then no repository may be planted.
-            false => protected.push(Protected { path: git, stand_in: StandIn::Folder }),
-        }
+        protected.push(Protected { path: git, stand_in: StandIn::Folder });
         let mut hidden: Vec<PathBuf> =
             home.iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name))).collect();
         hidden.extend(environment.config_file().and_then(|file| Some(file.parent()?.to_owned())));
@@ -201,6 +185,16 @@ impl Closed {
     #[must_use]
     pub fn in_view(mut self, board: &Path) -> Closed {
         self.protected = vec![Protected { path: board.to_owned(), stand_in: StandIn::Folder }];
+        self
+    }
+
+    /// The same, seeing all of the user's home folder but what Baton itself keeps there.
+    #[must_use]
+    pub fn with_home(mut self, environment: &Environment) -> Closed {
+        let config = environment.config_file();
+        let config = config.as_deref().and_then(Path::parent).map(Path::to_owned);
+        let own: Vec<PathBuf> = config.into_iter().chain(environment.state_folder()).collect();
+        self.hidden.retain(|path| own.contains(path));
         self
     }
 }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::changes::Listing;
 use super::{Archive, Done, Workshop, refused};
 use crate::load;
+use crate::repositories::{Ground, MOVED, Repositories};
 use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare, Within};
 
 /// Bytes of each stream that the model sees, without terminal escapes.
@@ -45,6 +46,9 @@ pub struct Shell {
     pub mark: String,
     /// The view of the project that commands work in.
     pub within: Option<Within>,
+    /// The project whose repositories commands may not change or make. `None`: what commands write is
+    /// thrown away, or they are not confined.
+    pub ground: Option<Ground>,
     pub ready: Mutex<Ready>,
 }
 
@@ -55,6 +59,9 @@ pub struct Ready {
     spare: Option<Spare>,
     /// What stands in for protected paths.
     held: Option<Held>,
+    repositories: Option<Repositories>,
+    /// Repositories that were moved aside and that the user has not been told about.
+    moved: Vec<String>,
 }
 
 impl Shell {
@@ -63,22 +70,72 @@ impl Shell {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A turn begins: what a command of a process that died has left is moved aside.
+    pub fn begin(&self) -> Result<(), String> {
+        match self.ground.as_ref().is_some_and(Ground::was_left) {
+            true => self.open_repositories(&mut self.ready()),
+            false => Ok(()),
+        }
+    }
+
     /// The turn is over.
     pub fn release(&self) {
         *self.ready() = Ready::default();
     }
 
+    /// Repositories that were moved aside since this was asked last, for the user.
+    pub fn moved_aside(&self) -> Vec<String> {
+        std::mem::take(&mut self.ready().moved)
+    }
+
     fn hold(&self) -> Result<(), String> {
         let mut ready = self.ready();
+        self.open_repositories(&mut ready)?;
         if let (None, Some(closed)) = (&ready.held, &self.closed) {
             ready.held = Some(sandbox::hold(closed)?);
         }
         Ok(())
     }
 
+    fn open_repositories(&self, ready: &mut Ready) -> Result<(), String> {
+        let Some(ground) = self.ground.as_ref().filter(|_| ready.repositories.is_none()) else {
+            return Ok(());
+        };
+        let own = ground.open().map_err(|error| cannot_look(&error))?;
+        if !own.moved().is_empty() {
+            let names = own.told(own.moved()).join(", ");
+            ready.moved.push(format!("{MOVED} (left by an interrupted command): {names}"));
+        }
+        ready.repositories = Some(own);
+        Ok(())
+    }
+
+    /// Moves aside the repositories that a command made; the lines about them. `by_user`: the user
+    /// agreed to the command, so they stay.
+    fn look_after(&self, by_user: bool) -> Result<Vec<String>, String> {
+        let mut ready = self.ready();
+        let Some(own) = &mut ready.repositories else { return Ok(Vec::new()) };
+        if by_user {
+            return own.accept().map(|()| Vec::new()).map_err(|error| cannot_look(&error));
+        }
+        let moved = own.move_new_aside().map_err(|error| cannot_look(&error))?;
+        let lines = own.told(&moved);
+        if !lines.is_empty() {
+            ready.moved.push(format!("{MOVED}: {}", lines.join(", ")));
+        }
+        Ok(lines)
+    }
+
     fn program(&self, folder: &Path, argv: &[&str], outside: bool) -> Program {
         let confine = match &self.closed {
-            Some(closed) if !outside => Confine::Closed(Box::new(closed.clone())),
+            Some(closed) if !outside => {
+                let mut closed = closed.clone();
+                let ready = self.ready();
+                closed
+                    .protected
+                    .extend(ready.repositories.iter().flat_map(Repositories::protected));
+                Confine::Closed(Box::new(closed))
+            }
             _ => Confine::Open { protected: self.protected.clone() },
         };
         Program {
@@ -99,9 +156,13 @@ impl Shell {
 impl Workshop {
     /// Makes the sandbox of the next command, while the model thinks. Who has run one runs another.
     pub(crate) fn make_ready(&self) {
-        let mut ready = self.shell.ready();
-        if ready.held.is_some() && ready.spare.is_none() {
-            ready.spare = Spare::of(&self.shell.program(self.root.path(), &["bash"], false));
+        let is_wanted = {
+            let ready = self.shell.ready();
+            ready.held.is_some() && ready.spare.is_none()
+        };
+        if is_wanted {
+            let spare = Spare::of(&self.shell.program(self.root.path(), &["bash"], false));
+            self.shell.ready().spare = spare;
         }
     }
 }
@@ -113,7 +174,9 @@ pub(super) fn offer(writes: bool, commands_write: bool) -> Offered {
         "outside": { "type": "boolean" },
     });
     let files = match (writes, commands_write) {
-        (true, true) => "it may write the project and $TMPDIR",
+        (true, true) => {
+            "it may write the project and $TMPDIR, but not .git (git status, diff, log and show work; add, commit, stash and checkout do not: `git show HEAD:PATH > PATH` restores a file)"
+        }
         (false, true) => {
             "the project is your private copy: commands may change it, and everything that they change is thrown away when your work ends"
         }
@@ -157,16 +220,17 @@ pub(super) fn run(
     let copy = archive.output_file(id);
     let seconds = args.timeout.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
     let argv = ["bash", "-c", args.command.as_str()];
+    shell.hold().map_err(|why| refused("CANNOT_RUN", why))?;
     let program = Program {
         limit: Duration::from_secs(seconds),
         copy: Some(copy.clone()),
         ..shell.program(shop.root.path(), &argv, args.outside)
     };
-    shell.hold().map_err(|why| refused("CANNOT_RUN", why))?;
     let spare = if args.outside { None } else { shell.ready().spare.take() };
     let before = Listing::of(shop);
     let ran =
         sandbox::run_in(spare, &program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
+    let moved = shell.look_after(args.outside);
     let mut data = said(&ran, id, &copy);
     let changes = before.map(|before| before.changes(shop)).unwrap_or_default();
     for file in &changes.all {
@@ -194,8 +258,26 @@ pub(super) fn run(
         let (code, message) = how_it_ended(&ran.how, seconds);
         envelope.error = Envelope::failed(code, message).error;
     }
-    envelope.text = ran.note.unwrap_or_default();
+    let notes = ran.note.into_iter().chain(match moved {
+        Ok(moved) => about_moved(&moved),
+        Err(why) => Some(why),
+    });
+    envelope.text = notes.collect::<Vec<String>>().join("; ");
     Ok(envelope)
+}
+
+/// What the model is told about repositories that its command made.
+fn about_moved(moved: &[String]) -> Option<String> {
+    let shown = text::shown(&moved.join(", "), 600);
+    (!moved.is_empty()).then(|| {
+        format!(
+            "moved aside: {shown}. Git would run what a repository inside the project names, so none may be made there; make them below $TMPDIR"
+        )
+    })
+}
+
+fn cannot_look(error: &std::io::Error) -> String {
+    format!("cannot look for repositories in the project: {error}")
 }
 
 fn how_it_ended(how: &How, seconds: u64) -> (&'static str, String) {

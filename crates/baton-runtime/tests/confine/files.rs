@@ -8,7 +8,7 @@ use baton_runtime::sandbox::{Confine, How};
 use crate::ground::{Ground, run, tree};
 
 /// Baton's state, and what makes git run something.
-const INSIDE: [&str; 18] = [
+const INSIDE: [&str; 23] = [
     ".baton",
     ".baton/baton.toml",
     ".baton/memory/dev_plan.md",
@@ -16,6 +16,11 @@ const INSIDE: [&str; 18] = [
     ".baton/journal/run-0001/000001.log",
     ".baton/reports/report.md",
     ".baton/pack/pack.toml",
+    ".git/HEAD",
+    ".git/index",
+    ".git/packed-refs",
+    ".git/objects/aa/1",
+    ".git/refs/heads/other",
     ".git/hooks",
     ".git/hooks/pre-commit",
     ".git/hooks/post-checkout",
@@ -58,8 +63,10 @@ pub(crate) fn prepared(there: bool) -> Ground {
             let is_folder = [".baton", "hooks"].iter().any(|end| name.ends_with(end));
             match name.as_str() {
                 _ if is_folder => fs::create_dir_all(ground.path(&name)).unwrap(),
-                "project/.git/config" => {}
+                "project/.git/config" | "project/.git/HEAD" | "project/.git/index" => {}
                 "project/.git/commondir" => ground.write(&name, ".\n"),
+                "project/.git/packed-refs" => ground.write(&name, "# pack-refs with: \n"),
+                "project/.git/refs/heads/other" => ground.write(&name, "ref: refs/heads/main\n"),
                 _ => ground.write(&name, "# mine\n"),
             }
         }
@@ -95,15 +102,24 @@ pub(crate) fn protected() {
         }
     }
     println!("  {} targets, there and not: {tries} tries, none succeeded", targets().len());
-    let ground = prepared(true);
-    fs::remove_file(ground.path("project/.git/commondir")).unwrap();
-    fs::remove_dir_all(ground.path("project/.git/worktrees")).unwrap();
+    works(&Ground::new());
+}
+
+/// Work in the project, and all that only looks at the repository.
+fn works(ground: &Ground) {
+    let line = "git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm one";
+    ground.write("project/src/lib.rs", "old\n");
+    ground.shell(line, Confine::Off);
     let line = "echo '// safe' >> src/lib.rs && mkdir -p a/b && echo x > a/b/c && mv a/b a/d && ln a/d/c a/e \
-        && rm src/lib.rs && echo new > src/lib.rs && chmod 600 a/e && git add -A a src && \
-        git -c user.name=a -c user.email=a@b commit -qm one && git log --oneline && git checkout -q -b other";
-    ground.shell(line, ground.confine());
+        && rm src/lib.rs && echo new > src/lib.rs && chmod 600 a/e && git status --short && git diff \
+        && git log --format=%s && git show HEAD:src/lib.rs > src/old.rs && git blame HEAD -- src/lib.rs";
+    let said = ground.shell(line, ground.confine());
+    assert!(said.contains("?? a/") && said.contains("+new") && said.contains("one"), "{said}");
     assert_eq!(ground.read("project/src/lib.rs"), "new\n");
-    assert!(ground.shell("git log --format=%s", Confine::Off).contains("one"));
+    assert_eq!(ground.read("project/src/old.rs"), "old\n");
+    let ran = ground.run(&["git", "stash"], ground.confine());
+    assert_ne!(ran.how, How::Exit(0), "{}", ran.stdout.text());
+    assert_eq!(ground.read("project/src/lib.rs"), "new\n", "git lost the change");
 }
 
 /// They are on disk only while a program needs them, whoever else needs them at the same time.

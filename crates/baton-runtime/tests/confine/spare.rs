@@ -28,7 +28,7 @@ fn made(program: &Program) -> Spare {
 type Change = fn(&Ground);
 
 pub(crate) fn used() {
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 8] = [
         ("nothing", |_| {}),
         ("a file is written", |ground| ground.write("project/src/new.rs", "")),
         ("a folder is made", |ground| fs::create_dir(ground.path("project/new")).unwrap()),
@@ -39,6 +39,10 @@ pub(crate) fn used() {
         ("a setting is changed where it is", |ground| {
             ground.write("project/.git/config", "[user]\nname = me\n");
         }),
+        ("settings that git wrote", |ground| {
+            drop(ground.shell("git config user.name me", Confine::Off));
+        }),
+        ("hooks", |ground| replaced(ground, ".git/hooks")),
         ("another command ran", |ground| drop(ground.shell("mkdir other", ground.confine()))),
     ];
     for (name, change) in changes {
@@ -62,21 +66,17 @@ fn replaced(ground: &Ground, name: &str) {
 }
 
 pub(crate) fn thrown_away() {
-    let changes: [(&str, Change); 10] = [
-        ("settings that git wrote", |ground| {
-            drop(ground.shell("git config user.name me", Confine::Off));
-        }),
-        ("hooks", |ground| replaced(ground, ".git/hooks")),
+    let changes: [(&str, Change); 8] = [
         ("the repository", |ground| replaced(ground, ".git")),
         ("the blackboard", |ground| replaced(ground, ".baton")),
         ("a stand-in", |ground| {
-            let path = ground.path("project/.git/worktrees");
+            let path = ground.path("project/.baton");
             fs::remove_dir(&path).unwrap();
             fs::create_dir(&path).unwrap();
         }),
         ("a stand-in that became a link", |ground| {
-            fs::remove_dir(ground.path("project/.git/worktrees")).unwrap();
-            let path = ground.path("project/.git/worktrees");
+            fs::remove_dir(ground.path("project/.baton")).unwrap();
+            let path = ground.path("project/.baton");
             std::os::unix::fs::symlink(ground.path("elsewhere"), path).unwrap();
         }),
         ("a key", |ground| ground.write("home/.docker/config.json", "sesame")),
@@ -98,7 +98,9 @@ pub(crate) fn thrown_away() {
     for (name, change) in changes {
         let ground = prepared(true);
         ground.write("home/.netrc", "sesame");
-        fs::remove_dir_all(ground.path("project/.git/worktrees")).unwrap();
+        if name.starts_with("a stand-in") {
+            fs::remove_dir_all(ground.path("project/.baton")).unwrap();
+        }
         let line = "echo x >> begun; echo x >> .git/config; echo x > .git/hooks/x; echo x > .baton/x; \
             cat ~/.docker/config.json ~/.netrc; exit 0";
         let program = ground.program(&["sh", "-c", line], ground.confine());

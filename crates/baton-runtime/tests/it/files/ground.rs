@@ -109,6 +109,7 @@ impl Ground {
                 protected: Vec::new(),
                 mark: "files".to_owned(),
                 within: None,
+                ground: None,
                 ready: Default::default(),
             },
             approvals: Approvals::default(),

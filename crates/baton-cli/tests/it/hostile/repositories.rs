@@ -1,0 +1,154 @@
+//! Repositories that a command of an agent makes or changes inside the project. What they name must not
+//! run when the user, a prompt or an editor looks at the project later.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use baton_testkit::{Model, Place, call, text};
+use serde_json::json;
+
+use super::answering;
+
+/// Makes a repository in `sub` whose settings run a command when somebody looks at it.
+const MAKE: &str = "mkdir -p sub && git init -q sub && echo x > sub/x && git -C sub add x && \
+    git -C sub -c user.name=a -c user.email=a@b commit -qm x && \
+    git -C sub config core.fsmonitor 'touch ../../ran; touch ../../../ran; touch ../ran; false'";
+
+/// Ways to bring one in, and the folders that the user looks at later.
+const WAYS: [(&str, &str); 12] = [
+    ("", "sub"),
+    ("git add sub", "."),
+    ("echo /sub/ > .gitignore", "sub"),
+    ("mkdir -p a/b/c && mv sub a/b/c/", "a/b/c/sub"),
+    ("mv sub $TMPDIR/sub && ln -s ../vendored-git new && mv $TMPDIR/sub again", "again"),
+    ("mv sub/.git sub/store && echo 'gitdir: store' > sub/.git", "sub"),
+    (
+        "mv sub/.git bare && rm -r sub && git -C bare config core.bare false && git -C bare config core.worktree ..",
+        "bare",
+    ),
+    ("mv sub/.git sub/.git-moved-aside && cp -r sub/.git-moved-aside sub/.git", "sub"),
+    ("cp -r sub/.git sub/.git/nested && cp -r sub/.git other", "other"),
+    ("mv sub submodule.new && rmdir submodule && mv submodule.new submodule", "."),
+    (
+        "mv sub $TMPDIR/s; ln -s $TMPDIR/s/.git . ; mkdir l; cp -r $TMPDIR/s/.git l/store; ln -s store l/.git",
+        "l",
+    ),
+    ("mv sub .hidden && chmod 500 .hidden", ".hidden"),
+];
+
+/// A repository with a commit and a submodule that is not checked out.
+fn project(place: &Place) {
+    place.git(&["init", "-q"]);
+    place.git(&["add", "."]);
+    let blob = "160000,0123456789012345678901234567890123456789,submodule";
+    place.git(&["update-index", "--add", "--cacheinfo", blob]);
+    std::fs::create_dir(place.path("project/submodule")).unwrap();
+    place.git(&["commit", "-q", "-m", "one"]);
+}
+
+/// What a prompt and an editor do in a folder.
+fn looked_at(folder: &Path) {
+    for args in [&["status", "--short"][..], &["diff"], &["log", "-1"], &["stash", "list"]] {
+        let mut command = Command::new("git");
+        let _ = command.args(args).current_dir(folder).output().unwrap();
+    }
+}
+
+fn ran(place: &Place) -> Vec<PathBuf> {
+    let at = ["ran", "project/ran", "project/a/ran", "project/a/b/ran", "project/a/b/c/ran"];
+    at.iter().map(|name| place.path(name)).filter(|path| path.exists()).collect()
+}
+
+fn bash(command: &str) -> serde_json::Value {
+    call("Bash", json!({ "command": command }))
+}
+
+#[test]
+fn a_repository_that_a_command_makes_runs_nothing_when_it_is_looked_at() {
+    for (more, folder) in WAYS {
+        let line = format!("{MAKE}; {more}");
+        // The control: without the sandbox it works, or the attack says nothing.
+        for flags in [&["--no-sandbox"][..], &[]] {
+            let place = answering(vec![bash(&line), text("done")]);
+            project(&place);
+            let said = place
+                .expect(&[&["exec", "--prompt", "go", "--approve", "auto"], flags].concat(), 0);
+            looked_at(&place.path("project"));
+            looked_at(&place.path("project").join(folder));
+            let is_control = !flags.is_empty();
+            assert_eq!(!ran(&place).is_empty(), is_control, "{more}: {said}");
+            if !is_control {
+                let told = place.model().requests().pop().unwrap()["messages"].to_string();
+                assert!(told.contains("moved aside: "), "{more}: {told}");
+                assert!(said.contains("moved aside, since git would run"), "{more}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_repository_that_is_there_cannot_be_changed() {
+    let place = answering(vec![
+        bash("git -C vendored config core.fsmonitor 'touch ../ran'"),
+        bash("echo '[core] fsmonitor = touch ../ran' >> vendored/.git/config"),
+        bash("mv vendored/.git vendored/old && cp -r vendored/old vendored/.git"),
+        bash("cp -r vendored new && rm -rf vendored && mv new vendored"),
+        bash("mv vendored elsewhere && mkdir vendored"),
+        bash("echo 'gitdir: ../x' > linked/.git; rm -f linked/.git && git init -q linked"),
+        bash("echo changed > vendored/x; git -C vendored status --short"),
+        text("done"),
+    ]);
+    project(&place);
+    place.git(&["init", "-q", "vendored"]);
+    place.write("project/vendored/x", "x\n");
+    place.git(&["-C", "vendored", "add", "x"]);
+    place.git(&["-C", "vendored", "commit", "-q", "-m", "one"]);
+    place.write("project/linked/.git", "gitdir: ../vendored/.git\n");
+    let config = place.read("project/vendored/.git/config");
+    place.expect(&["exec", "--prompt", "go", "--approve", "auto"], 0);
+    looked_at(&place.path("project/vendored"));
+    assert_eq!(ran(&place), Vec::<PathBuf>::new());
+    assert_eq!(place.read("project/vendored/.git/config"), config);
+    assert_eq!(place.read("project/linked/.git"), "gitdir: ../vendored/.git\n");
+    // Its files can be worked on, and git shows what was done.
+    assert_eq!(place.read("project/vendored/x"), "changed\n");
+    let told = place.model().requests().pop().unwrap()["messages"].to_string();
+    assert!(told.contains(" M x"), "{told}");
+}
+
+#[test]
+fn a_repository_is_made_below_the_temporary_folder_as_often_as_a_test_wants() {
+    let line = "git init -q $TMPDIR/r && cd $TMPDIR/r && git -c user.name=a -c user.email=a@b \
+        commit -q --allow-empty -m x && git log --format=made-%s";
+    let place =
+        answering(vec![bash(line), bash(&format!("rm -rf $TMPDIR/r; {line}")), text("done")]);
+    project(&place);
+    place.expect(&["exec", "--prompt", "go", "--approve", "auto"], 0);
+    let told = place.model().requests().pop().unwrap()["messages"].to_string();
+    assert_eq!(told.matches("made-x").count(), 2, "{told}");
+    assert!(!told.contains("moved aside"), "{told}");
+}
+
+#[test]
+fn a_repository_of_a_command_that_was_killed_is_moved_aside_by_the_next_start() {
+    let line = format!("{MAKE}; touch ../made 2>/dev/null; echo > made; sleep 600");
+    let place = answering(vec![bash(&line), text("done")]);
+    project(&place);
+    let mut child =
+        place.command(&["exec", "--prompt", "go", "--approve", "auto"]).spawn().unwrap();
+    let start = Instant::now();
+    while !place.path("project/made").exists() {
+        assert!(start.elapsed() < Duration::from_secs(120), "it does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(place.path("project/sub/.git").exists(), "it had been made");
+    let place = place.with_model(Model::start(vec![text("hello")]));
+    let said = place.expect(&["exec", "--prompt", "hello"], 0);
+    assert!(said.contains("left by an interrupted command"), "{said}");
+    looked_at(&place.path("project/sub"));
+    assert_eq!(ran(&place), Vec::<PathBuf>::new());
+    assert!(place.path("project/sub/.git-moved-aside").exists());
+}

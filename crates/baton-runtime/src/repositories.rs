@@ -1,0 +1,305 @@
+//! Repositories inside the project. Git and its like run programs that a repository's own settings
+//! name, as soon as the user, a prompt or an editor looks at it. So those that are there are read-only
+//! for commands of agents, and one that a command made is moved aside: renamed where it is, so that
+//! nothing finds it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::load::{self, Environment};
+use crate::sandbox::{Protected, StandIn};
+use crate::store;
+
+/// Names by which version control finds the repository of a folder.
+const NAMES: [&str; 5] = [".git", ".hg", ".jj", ".bzr", "_darcs"];
+/// Added to the name of what is moved aside.
+const ASIDE: &str = "-moved-aside";
+/// Below the folder for Baton's state: what was there before a command that may still be running.
+const FOLDER: &str = "repositories";
+const MOST_KNOWN: u64 = 16 << 20;
+/// Folders that are looked at, and how deep.
+const MOST_FOLDERS: usize = 500_000;
+const DEEPEST: usize = 200;
+/// Longer than the tick of any kernel.
+const TICKS: Duration = Duration::from_millis(30);
+/// Repositories inside of repositories that were moved aside.
+const ROUNDS: usize = 64;
+
+/// True if version control finds a repository by this name.
+pub fn is_repository_name(name: &OsStr) -> bool {
+    NAMES.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// Begins the line for the user.
+pub const MOVED: &str = "moved aside, since git would run what they name";
+
+/// What was renamed: from, to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    pub from: PathBuf,
+    pub to: PathBuf,
+}
+
+/// A project whose repositories are looked after.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    project: PathBuf,
+    /// Not looked at: agents cannot write there.
+    board: PathBuf,
+    /// See [`FOLDER`].
+    file: Option<PathBuf>,
+}
+
+impl Ground {
+    pub fn new(project: &Path, board: &Path, environment: &Environment) -> Ground {
+        Ground::within(project, board, environment.state_folder().as_deref())
+    }
+
+    /// `state`: the folder of Baton's own state.
+    pub fn within(project: &Path, board: &Path, state: Option<&Path>) -> Ground {
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let project = real(project);
+        let name = blake3::hash(project.as_os_str().as_bytes()).to_hex()[..16].to_owned();
+        let file = state.map(|state| state.join(FOLDER).join(name));
+        Ground { project, board: real(board), file }
+    }
+
+    /// True if a process died while an agent worked here.
+    pub fn was_left(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.exists())
+    }
+
+    /// Looks at the project. Where a process died while an agent worked, what was there before counts,
+    /// and everything else is moved aside.
+    pub fn open(&self) -> io::Result<Repositories> {
+        let mut own = Repositories {
+            ground: self.clone(),
+            known: BTreeMap::new(),
+            folders: BTreeMap::new(),
+            moved: Vec::new(),
+            is_whole: true,
+        };
+        match own.left_behind() {
+            Some(known) => {
+                own.known = known;
+                own.move_new_aside()?;
+            }
+            None => own.accept()?,
+        }
+        Ok(own)
+    }
+}
+
+/// The repositories of a project, and the folders as they were at the last look.
+#[derive(Debug)]
+pub struct Repositories {
+    ground: Ground,
+    known: BTreeMap<PathBuf, Identity>,
+    folders: BTreeMap<PathBuf, Folder>,
+    /// Everything that was moved aside so far.
+    moved: Vec<Moved>,
+    is_whole: bool,
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// A folder at the last look: its entries count as long as its time of change is the same.
+#[derive(Debug, Clone)]
+struct Folder {
+    look: (Identity, i64, i64),
+    is_settled: bool,
+    folders: Vec<OsString>,
+    /// Entries by which a repository is found.
+    repositories: Vec<OsString>,
+    /// True if the folder itself is a repository without a work tree.
+    is_bare: bool,
+}
+
+impl Repositories {
+    /// The repositories that are there now are the user's.
+    pub fn accept(&mut self) -> io::Result<()> {
+        self.known = self.look();
+        let Some(file) = &self.ground.file else { return Ok(()) };
+        let mut bytes = Vec::new();
+        for (path, (device, inode)) in &self.known {
+            bytes.extend_from_slice(format!("{device} {inode} ").as_bytes());
+            bytes.extend_from_slice(path.as_os_str().as_bytes());
+            bytes.push(0);
+        }
+        store::write(file, &bytes).map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    /// What a process that died had written down.
+    fn left_behind(&self) -> Option<BTreeMap<PathBuf, Identity>> {
+        let bytes = load::bytes(self.ground.file.as_ref()?, MOST_KNOWN).ok()?;
+        let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+        let read = |entry: &[u8]| {
+            let mut parts = entry.splitn(3, |byte| *byte == b' ');
+            let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u64>().ok();
+            let identity = (number()?, number()?);
+            Some((PathBuf::from(OsString::from_vec(parts.next()?.to_vec())), identity))
+        };
+        entries.map(read).collect()
+    }
+
+    /// For commands that may write the project: these stay as they are.
+    pub fn protected(&self) -> impl Iterator<Item = Protected> + '_ {
+        // A link cannot be protected; one that is replaced is moved aside. That at the top is always
+        // protected.
+        let top = self.ground.project.join(".git");
+        let paths = self.known.keys().filter(move |path| **path != top && !path.is_symlink());
+        paths.map(|path| Protected { path: path.clone(), stand_in: StandIn::Folder })
+    }
+
+    /// Moves aside what was not there; what was moved now.
+    pub fn move_new_aside(&mut self) -> io::Result<Vec<Moved>> {
+        let before = self.moved.len();
+        for _ in 0..ROUNDS {
+            let found = self.look();
+            let is_new = |own: &(&PathBuf, &Identity)| self.known.get(own.0) != Some(own.1);
+            let new: Vec<PathBuf> =
+                found.iter().filter(is_new).map(|(path, _)| path.clone()).collect();
+            if new.is_empty() {
+                break;
+            }
+            for path in new {
+                // A repository without a work tree is found by this file.
+                let is_entry = path.file_name().is_some_and(is_repository_name);
+                let from = if is_entry { path } else { path.join("HEAD") };
+                let to = moved_aside(&from)?;
+                self.moved.push(Moved { from, to });
+            }
+        }
+        Ok(self.moved[before..].to_vec())
+    }
+
+    /// Everything that was moved aside since this was opened.
+    pub fn moved(&self) -> &[Moved] {
+        &self.moved
+    }
+
+    /// False if the project has more folders than are looked at.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// A path for the user and for models.
+    pub fn shown(&self, path: &Path) -> String {
+        let inside = path.strip_prefix(&self.ground.project).unwrap_or(path);
+        baton_core::text::shown(&inside.to_string_lossy(), 200)
+    }
+
+    /// One line on each thing that was moved.
+    pub fn told(&self, moved: &[Moved]) -> Vec<String> {
+        let line = |own: &Moved| format!("{} → {}", self.shown(&own.from), self.shown(&own.to));
+        moved.iter().map(line).collect()
+    }
+
+    /// Every repository that is there now. A folder is read again only where it changed.
+    fn look(&mut self) -> BTreeMap<PathBuf, Identity> {
+        let mut before = std::mem::take(&mut self.folders);
+        let mut found = BTreeMap::new();
+        let mut left = vec![(self.ground.project.clone(), 0)];
+        self.is_whole = true;
+        while let Some((path, depth)) = left.pop() {
+            // The clock first: what changes after the look is later than it.
+            let moment = SystemTime::now();
+            let Ok(own) = fs::symlink_metadata(&path) else { continue };
+            if !own.is_dir() || path == self.ground.board {
+                continue;
+            }
+            if depth > DEEPEST || self.folders.len() >= MOST_FOLDERS {
+                self.is_whole = false;
+                continue;
+            }
+            let look = ((own.dev(), own.ino()), own.ctime(), own.ctime_nsec());
+            let known = before.remove(&path).filter(|own| own.is_settled && own.look == look);
+            let folder = known.unwrap_or_else(|| Folder::read(&path, look, moment));
+            let identity = |path: &Path| {
+                let own = fs::symlink_metadata(path).ok()?;
+                Some((own.dev(), own.ino()))
+            };
+            for name in &folder.repositories {
+                let path = path.join(name);
+                found.extend(identity(&path).map(|own| (path, own)));
+            }
+            if folder.is_bare && depth > 0 {
+                found.insert(path.clone(), look.0);
+            } else {
+                left.extend(folder.folders.iter().map(|name| (path.join(name), depth + 1)));
+            }
+            self.folders.insert(path, folder);
+        }
+        found
+    }
+}
+
+impl Drop for Repositories {
+    /// The agent's work has ended in good order.
+    fn drop(&mut self) {
+        if let Some(file) = &self.ground.file {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+impl Folder {
+    fn read(path: &Path, look: (Identity, i64, i64), moment: SystemTime) -> Folder {
+        let (mut folders, mut repositories) = (Vec::new(), Vec::new());
+        let (mut head, mut objects, mut refs, mut common) = (false, false, false, false);
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            match name.as_bytes() {
+                b"HEAD" => head = !is_folder,
+                b"commondir" => common = !is_folder,
+                b"objects" => objects = true,
+                b"refs" => refs = true,
+                _ => {}
+            }
+            if is_repository_name(&name) {
+                repositories.push(name);
+            } else if is_folder {
+                folders.push(name);
+            }
+        }
+        let is_bare = head && (common || objects && refs);
+        let is_settled = is_settled((look.1, look.2), moment);
+        Folder { look, is_settled, folders, repositories, is_bare }
+    }
+}
+
+/// Whether a change after `moment` must show in the time of change.
+fn is_settled(changed: (i64, i64), moment: SystemTime) -> bool {
+    let seconds = u64::try_from(changed.0).unwrap_or(u64::MAX);
+    let since = Duration::new(seconds, u32::try_from(changed.1).unwrap_or(0));
+    let moment = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    moment.checked_sub(since).is_some_and(|age| age > TICKS)
+}
+
+/// Renames a file or folder where it is; its new path.
+fn moved_aside(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().unwrap_or_default();
+    for number in 1..1_000 {
+        let mut new = name.to_owned();
+        new.push(ASIDE);
+        if number > 1 {
+            new.push(format!("-{number}"));
+        }
+        let to = path.with_file_name(new);
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(rustix::fs::CWD, path, rustix::fs::CWD, &to, flags) {
+            Ok(()) => return Ok(to),
+            Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(io::Error::other("there are too many of them"))
+}
