@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::load::{self, Environment};
 use crate::sandbox::{Protected, StandIn};
-use crate::store;
+use crate::{store, view};
 
 /// Names by which version control finds the repository of a folder.
 const NAMES: [&str; 5] = [".git", ".hg", ".jj", ".bzr", "_darcs"];
@@ -132,6 +132,9 @@ impl Repositories {
             bytes.extend_from_slice(format!("{device} {inode} ").as_bytes());
             bytes.extend_from_slice(path.as_os_str().as_bytes());
             bytes.push(0);
+        }
+        if let Some(folder) = file.parent() {
+            view::private_folder(folder).map_err(|error| io::Error::other(error.to_string()))?;
         }
         store::write(file, &bytes).map_err(|error| io::Error::other(error.to_string()))
     }
