@@ -421,7 +421,11 @@ impl Disk {
         });
         removed.map_err(failed("remove", path))?;
         self.seen(Op::Remove(path));
-        self.sync_folder(folder_of(path), path)
+        match folder_of(path).exists() {
+            true => self.sync_folder(folder_of(path), path),
+            // Nothing was there, and nothing needs to last.
+            false => Ok(()),
+        }
     }
 
     /// Puts a text behind what a file has up to `at`: nothing else may stand there than a piece of

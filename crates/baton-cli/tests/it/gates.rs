@@ -106,7 +106,7 @@ fn gate_add_keeps_the_rest_of_the_policy_and_the_user_need_not_agree_again() {
         serde_json::from_str(&place.expect(&["gate", "list", "--json"], 0)).unwrap();
     assert_eq!(
         listed["gates"][0],
-        json!({ "number": 1, "on": ["TEST", "FINISH"], "run": "grep -q add src/lib.rs", "timeout": 30 })
+        json!({ "number": 1, "on": ["TEST", "FINISH"], "run": "grep -q add src/lib.rs", "timeout": 30, "allow": [] })
     );
     assert_eq!((&listed["gates"][1]["on"], &listed["trusted"]), (&json!(["FINISH"]), &json!(true)));
     assert!(place.expect(&["gate", "add", "true"], 2).contains("`true` is a gate already"));

@@ -262,8 +262,8 @@ fn no_finish_by_a_last_review_of_another_project() {
     // The user edits before the last review and takes it back after it.
     let before = place.read("project/src/lib.rs");
     place.write("before.rs", &before);
-    place.write("play/3-MAIN.sh", "echo '// B' >> src/lib.rs\n");
-    place.write("play/3-FINISH_CHECK.sh", "cp ../before.rs src/lib.rs\n");
+    place.user_runs_during("3-MAIN", "echo '// B' >> src/lib.rs");
+    place.user_runs_during("3-FINISH_CHECK", "cp ../before.rs src/lib.rs");
     let said = run(&place, 3, 4);
     assert_refused(
         &place,
@@ -464,9 +464,9 @@ fn no_final_status_after_an_edit_of_the_user_and_main_is_told_which_pass_is_void
 
 #[test]
 fn no_finish_after_an_edit_of_a_file_that_an_agent_made_and_git_does_not_track() {
-    for edit in ["echo '// more' >> src/tests.rs\n", "rm src/tests.rs\n"] {
+    for edit in ["echo '// more' >> src/tests.rs", "rm src/tests.rs"] {
         let place = honest_in_git();
-        place.write("play/3-MAIN.sh", edit);
+        place.user_runs_during("3-MAIN", edit);
         place.play("2-MAIN", &decision("REVIEW", VERIFIED));
         finish(&place, 3, "null");
         refused(&place, 3, "but files changed after it: src/tests.rs");
@@ -648,8 +648,8 @@ fn new_files_of_the_user_during_a_review_are_kept_and_named_and_void_nothing() {
 fn files_of_the_user_that_git_does_not_track_void_nothing() {
     let place = honest_in_git();
     place.write("project/notes.md", "a thought\n");
-    place.write("play/2-REVIEW.sh", "echo 'another thought' > notes.md\n");
-    place.write("play/3-MAIN.sh", "echo 'the last one' > notes.md\n");
+    place.user_runs_during("2-REVIEW", "echo 'another thought' > notes.md");
+    place.user_runs_during("3-MAIN", "echo 'the last one' > notes.md");
     run(&place, 3, 0);
     assert_eq!(place.read("project/notes.md"), "the last one\n");
 }

@@ -28,7 +28,7 @@ const WAYS: [(&str, &str); 12] = [
         "bare",
     ),
     ("mv sub/.git sub/.git-moved-aside && cp -r sub/.git-moved-aside sub/.git", "sub"),
-    ("cp -r sub/.git sub/.git/nested && cp -r sub/.git other", "other"),
+    ("cp -r sub/.git nested && mv nested sub/.git/ && mkdir other && mv sub/.git other/", "other"),
     ("mv sub submodule.new && rmdir submodule && mv submodule.new submodule", "."),
     (
         "mv sub $TMPDIR/s; ln -s $TMPDIR/s/.git . ; mkdir l; cp -r $TMPDIR/s/.git l/store; ln -s store l/.git",
@@ -51,7 +51,8 @@ fn project(place: &Place) {
 fn looked_at(folder: &Path) {
     for args in [&["status", "--short"][..], &["diff"], &["log", "-1"], &["stash", "list"]] {
         let mut command = Command::new("git");
-        let _ = command.args(args).current_dir(folder).output().unwrap();
+        let output = command.args(args).current_dir(folder).output();
+        output.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     }
 }
 
