@@ -14,6 +14,8 @@ use baton_core::observation::shapes::{Entry, Kind};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::repositories::is_repository_name;
+
 /// A folder that nothing leads out of.
 #[derive(Debug)]
 pub struct Root {
@@ -33,8 +35,8 @@ pub enum Error {
     Kind { path: String, what: &'static str },
     #[error("`{0}` is protected: it is not the agent's to write")]
     Protected(String),
-    #[error("`{0}` belongs to git; change it with git commands")]
-    Git(String),
+    #[error("`{0}` is part of a repository, which file tools do not change")]
+    Repository(String),
     #[error("`{path}`: {source}")]
     Io { path: String, source: io::Error },
 }
@@ -46,7 +48,7 @@ impl Error {
             Error::Outside(_) => "OUTSIDE",
             Error::Missing(_) => "NOT_FOUND",
             Error::Kind { .. } => "WRONG_KIND",
-            Error::Protected(_) | Error::Git(_) => "PROTECTED",
+            Error::Protected(_) | Error::Repository(_) => "PROTECTED",
             Error::Io { .. } => "IO",
         }
     }
@@ -195,8 +197,8 @@ impl Root {
 
     /// Refuses a path that may not be written at all. Asked first: no other reason matters then.
     pub fn check_writable(&self, inside: &str) -> Result<(), Error> {
-        if is_in_git(Path::new(inside)) {
-            return Err(Error::Git(shown(inside)));
+        if is_in_repository(Path::new(inside)) {
+            return Err(Error::Repository(shown(inside)));
         }
         let (folder, name) = inside.rsplit_once('/').unwrap_or((".", inside));
         match self.resolve(folder, OFlags::RDONLY | OFlags::DIRECTORY) {
@@ -280,8 +282,8 @@ impl Root {
         let Ok(relative) = real.strip_prefix(&self.path) else {
             return Err(Error::Outside(shown(inside)));
         };
-        if is_in_git(&relative.join(name)) {
-            return Err(Error::Git(shown(inside)));
+        if is_in_repository(&relative.join(name)) {
+            return Err(Error::Repository(shown(inside)));
         }
         let lower = |path: &Path| path.to_string_lossy().to_lowercase();
         let target = PathBuf::from(lower(&real.join(name)));
@@ -294,10 +296,10 @@ impl Root {
     }
 }
 
-/// True if a path is git's: the repository's own folder, that of another repository inside it, or
-/// the file in place of one.
-fn is_in_git(inside: &Path) -> bool {
-    inside.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
+/// True if a path belongs to version control by its name: in the folder of a repository, at the top or
+/// below it, or the file in place of one.
+fn is_in_repository(inside: &Path) -> bool {
+    inside.components().any(|part| is_repository_name(part.as_os_str()))
 }
 
 fn shown(inside: &str) -> String {

@@ -18,6 +18,8 @@ use crate::{store, view};
 
 /// Names by which version control finds the repository of a folder.
 const NAMES: [&str; 5] = [".git", ".hg", ".jj", ".bzr", "_darcs"];
+/// Names of what makes a folder a repository, whatever its own name.
+pub(crate) const PARTS: [&str; 4] = ["HEAD", "commondir", "objects", "refs"];
 /// Added to the name of what is moved aside.
 const ASIDE: &str = "-moved-aside";
 /// Below the folder for Baton's state: what was there before a command that may still be running.
@@ -92,7 +94,13 @@ impl Ground {
             }
             None => own.accept()?,
         }
-        Ok(own)
+        match own.known.contains_key(&self.project) {
+            // Its settings and hooks would be files like any other.
+            true => {
+                Err(io::Error::other("the project is a bare repository; use a work tree of it"))
+            }
+            false => Ok(own),
+        }
     }
 }
 
@@ -159,6 +167,12 @@ impl Repositories {
         let top = self.ground.project.join(".git");
         let paths = self.known.keys().filter(move |path| **path != top && !path.is_symlink());
         paths.map(|path| Protected { path: path.clone(), stand_in: StandIn::Folder })
+    }
+
+    /// True if a path, which need not exist, leads into one of them.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        let mut existing = path.ancestors().filter_map(|own| fs::canonicalize(own).ok());
+        existing.next().is_some_and(|path| self.known.keys().any(|own| path.starts_with(own)))
     }
 
     /// Moves aside what was not there; what was moved now.
@@ -233,9 +247,11 @@ impl Repositories {
                 let path = path.join(name);
                 found.extend(identity(&path).map(|own| (path, own)));
             }
-            if folder.is_bare && depth > 0 {
+            if folder.is_bare {
                 found.insert(path.clone(), look.0);
-            } else {
+            }
+            // Below the top nothing else is found in one.
+            if !folder.is_bare || depth == 0 {
                 left.extend(folder.folders.iter().map(|name| (path.join(name), depth + 1)));
             }
             self.folders.insert(path, folder);

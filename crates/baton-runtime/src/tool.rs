@@ -180,6 +180,12 @@ impl Workshop {
         Ok(args)
     }
 
+    /// Refuses a path that file tools may not write.
+    fn check_writable(&self, inside: &str) -> Result<(), Refusal> {
+        self.root.check_writable(inside)?;
+        self.shell.check_repository(&self.root.path().join(inside))
+    }
+
     fn freshness(&self) -> std::sync::MutexGuard<'_, Freshness> {
         // A thread that panicked left at worst a file's older time.
         self.freshness.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

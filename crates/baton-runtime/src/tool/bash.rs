@@ -15,9 +15,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::changes::Listing;
-use super::{Archive, Done, Workshop, refused};
+use super::{Archive, Done, Refusal, Workshop, refused};
+use crate::beneath;
 use crate::load;
-use crate::repositories::{Ground, MOVED, Repositories};
+use crate::repositories::{self, Ground, MOVED, Repositories};
 use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare, Within};
 
 /// Bytes of each stream that the model sees, without terminal escapes.
@@ -95,6 +96,27 @@ impl Shell {
             ready.held = Some(sandbox::hold(closed)?);
         }
         Ok(())
+    }
+
+    /// Refuses a file tool a path inside a repository that has another name than `.git`.
+    pub(super) fn check_repository(&self, path: &Path) -> Result<(), Refusal> {
+        let mut ready = self.ready();
+        self.open_repositories(&mut ready).map_err(|why| refused("IO", why))?;
+        let Some(own) = ready.repositories.as_ref().filter(|own| own.holds(path)) else {
+            return Ok(());
+        };
+        let error = beneath::Error::Repository(own.shown(path));
+        Err(error.into())
+    }
+
+    /// The same as after a command, where a file that a file tool made can be a part of a repository.
+    pub(super) fn look_after_file(&self, inside: &str) -> Result<String, Refusal> {
+        let is_part = |part: &str| repositories::PARTS.contains(&part);
+        if !inside.split('/').any(is_part) {
+            return Ok(String::new());
+        }
+        let moved = self.look_after(false).map_err(|why| refused("IO", why))?;
+        Ok(about_moved(&moved).unwrap_or_default())
     }
 
     fn open_repositories(&self, ready: &mut Ready) -> Result<(), String> {

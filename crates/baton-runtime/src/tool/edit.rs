@@ -141,7 +141,7 @@ fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Done {
 /// A file as it is now.
 fn current(shop: &Workshop, path: &str) -> Result<(String, String, Mtime), Refusal> {
     let file = shop.root.inside(path)?;
-    shop.root.check_writable(&file)?;
+    shop.check_writable(&file)?;
     let mut opened = shop.root.read(&file)?;
     let shown = text::shown(&file, 200);
     if opened.size > FILE {
@@ -253,7 +253,7 @@ pub(super) struct WriteArgs {
 
 pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Done {
     let file = shop.root.inside(&args.path)?;
-    shop.root.check_writable(&file)?;
+    shop.check_writable(&file)?;
     if args.content.len() as u64 > FILE {
         return Err(refused("TOO_LARGE", format!("a file has at most {FILE} bytes")));
     }
@@ -280,5 +280,7 @@ pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Done {
     let (lines, bytes) = (args.content.lines().count() as u64, args.content.len() as u64);
     let head: Vec<_> = args.content.lines().take(HEAD).map(|line| text::cut(line, 300)).collect();
     let head = head.join("\n");
-    Ok(Envelope::new(Status::Success, &Write { file, created, lines, bytes, mtime, head }))
+    let moved = shop.shell.look_after_file(&file)?;
+    let written = Write { file, created, lines, bytes, mtime, head };
+    Ok(Envelope { text: moved, ..Envelope::new(Status::Success, &written) })
 }

@@ -88,6 +88,73 @@ fn a_repository_that_a_command_makes_runs_nothing_when_it_is_looked_at() {
     }
 }
 
+/// Where the project itself is not under version control, it could become a repository as a whole.
+#[test]
+fn the_project_folder_does_not_become_a_repository() {
+    let line = "git init -q --bare x && mv x/* . && git config -f config core.bare false && \
+        git config -f config core.worktree . && git config -f config core.fsmonitor 'touch ran; false'";
+    for flags in [&["--no-sandbox"][..], &[]] {
+        let place = answering(vec![bash(line), text("done")]);
+        std::fs::remove_dir_all(place.path("project/.git")).unwrap();
+        let said =
+            place.expect(&[&["exec", "--prompt", "go", "--approve", "auto"], flags].concat(), 0);
+        looked_at(&place.path("project"));
+        let told = place.model().requests().pop().unwrap()["messages"].to_string();
+        assert_eq!(!ran(&place).is_empty(), !flags.is_empty(), "{said}: {told}");
+        assert_eq!(place.path("project/HEAD-moved-aside").exists(), flags.is_empty(), "{said}");
+    }
+}
+
+/// A repository needs no command: it is a few files.
+#[test]
+fn file_tools_make_and_change_no_repository() {
+    let write = |path: &str, text: &str| call("Write", json!({ "path": path, "content": text }));
+    let settings = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = \"touch ../ran; false\"\n";
+    let place = answering(vec![
+        write("made/config", settings),
+        write("made/objects/x", ""),
+        write("made/refs/x", ""),
+        write("made/HEAD", "ref: refs/heads/main\n"),
+        write("linked/commondir", "../made\n"),
+        write("linked/HEAD", "ref: refs/heads/main\n"),
+        write("a/.git", "gitdir: ../made\n"),
+        write("a/.HG/hgrc", "[hooks]\nupdate = touch ran\n"),
+        write("fixture.git/hooks/pre-commit", "touch ran\n"),
+        call("Read", json!({ "path": "fixture.git/config" })),
+        call(
+            "Edit",
+            json!({ "path": "fixture.git/config", "old_string": "bare = true", "new_string": "bare = false" }),
+        ),
+        call(
+            "Edit",
+            json!({ "path": "to-fixture/config", "old_string": "bare = true", "new_string": "bare = false" }),
+        ),
+        write("src/HEAD", "an ordinary file\n"),
+        text("done"),
+    ]);
+    project(&place);
+    place.git(&["init", "-q", "--bare", "fixture.git"]);
+    std::os::unix::fs::symlink("fixture.git", place.path("project/to-fixture")).unwrap();
+    let fixture = place.read("project/fixture.git/config");
+    place.expect(&["exec", "--prompt", "go", "--approve", "auto"], 0);
+    // The control: what was written would be a repository under its own names.
+    for (name, is_control) in [("made", false), ("linked", false), ("made", true)] {
+        if is_control {
+            let folder = place.path("project/made");
+            std::fs::rename(folder.join("HEAD-moved-aside"), folder.join("HEAD")).unwrap();
+        }
+        looked_at(&place.path("project").join(name));
+        assert_eq!(!ran(&place).is_empty(), is_control, "{name}");
+    }
+    assert_eq!(place.read("project/fixture.git/config"), fixture);
+    assert!(!place.path("project/fixture.git/hooks/pre-commit").exists());
+    assert!(!place.path("project/a").exists());
+    assert_eq!(place.read("project/src/HEAD"), "an ordinary file\n");
+    let told = place.model().requests().pop().unwrap()["messages"].to_string();
+    assert_eq!(told.matches("moved aside: ").count(), 2, "{told}");
+    assert_eq!(told.matches("is part of a repository").count(), 5, "{told}");
+}
+
 #[test]
 fn a_repository_that_is_there_cannot_be_changed() {
     let place = answering(vec![

@@ -42,7 +42,7 @@ fn anything_beneath_a_git_folder_is_refused_with_the_reason_at_any_depth_and_in_
         ] {
             let said = run(&shop, tool, arguments);
             assert!(said.contains("\"code\":\"PROTECTED\""), "{tool} {path}: {said}");
-            let words = "belongs to git; change it with git commands";
+            let words = "is part of a repository, which file tools do not change";
             assert!(said.contains(words), "{tool} {path}: {said}");
         }
     }
