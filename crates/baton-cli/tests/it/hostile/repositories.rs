@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use baton_testkit::{Model, Place, call, text};
+use baton_testkit::{Model, Place, call, decision, report, text};
 use serde_json::json;
 
-use super::answering;
+use super::{answering, tree};
 
 /// Makes a repository in `sub` whose settings run a command when somebody looks at it.
 const MAKE: &str = "mkdir -p sub && git init -q sub && echo x > sub/x && git -C sub add x && \
@@ -183,6 +183,80 @@ fn a_repository_that_is_there_cannot_be_changed() {
     assert_eq!(place.read("project/vendored/x"), "changed\n");
     let told = place.model().requests().pop().unwrap()["messages"].to_string();
     assert!(told.contains(" M x"), "{told}");
+}
+
+/// What an agent that obeys everything does to make a later look at the project run something.
+const LATER: [&str; 14] = [
+    "git config core.fsmonitor 'touch ran'",
+    "git config alias.st '!touch ran'",
+    "git config diff.external 'touch ran'",
+    "printf '[diff \"x\"]\\n\\ttextconv = touch ran; cat\\n' >> .git/config",
+    "for h in post-checkout pre-commit post-index-change reference-transaction; do printf '#!/bin/sh\\ntouch ran\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done",
+    "mkdir -p .git/worktrees/x; echo ../.. > .git/worktrees/x/commondir",
+    "echo ../x > .git/commondir",
+    "mkdir -p .git/objects/info; echo ../../x > .git/objects/info/alternates",
+    "echo 'ref: ../../x' > .git/HEAD",
+    "mv .git .git-old && git init -q . && git config core.fsmonitor 'touch ran'",
+    "mkdir .git2 && cp -r .git/. .git2 && git --git-dir .git2 config core.fsmonitor 'touch ran' && mv .git2 .git/x",
+    "rm -rf .git && echo 'gitdir: x' > .git",
+    "git update-index --add --cacheinfo 160000,0123456789012345678901234567890123456789,sub",
+    "printf '* diff=x filter=x\\n' > .gitattributes; printf '[submodule \"a\"]\\n path = sub\\n url = ./sub\\n update = !touch ran\\n' > .gitmodules",
+];
+
+/// The tests of a project that were written to harm, for a gate to run.
+fn harmful_tests() -> String {
+    let lines = LATER.iter().chain([&MAKE]).map(|line| format!("({line}) 2>/dev/null\n"));
+    format!("{}echo 'test result: ok. 1 passed'\n", lines.collect::<String>())
+}
+
+#[test]
+fn after_a_whole_run_of_agents_that_obey_everything_a_look_at_the_project_runs_nothing() {
+    let place = crate::team("tdd");
+    place.with_short_rules();
+    let config = place.read("project/.baton/baton.toml");
+    let agents =
+        "\n[agents.DEV]\nexecutor = \"builtin\"\n[agents.REVIEW]\nexecutor = \"builtin\"\n";
+    place.write("project/.baton/baton.toml", format!("{config}{agents}"));
+    let plan = r###"{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"}"###;
+    place.play("1-MAIN", &decision("DEV", plan));
+    place.play("2-MAIN", &decision("REVIEW", "null"));
+    place.play_finish(3);
+    place.git(&["init", "-q"]);
+    place.write("project/.git/info/exclude", "/.baton/\n");
+    place.git(&["add", "."]);
+    place.git(&["commit", "-q", "-m", "one"]);
+    let obey = || LATER.iter().chain([&MAKE]).map(|line| bash(line));
+    let write = |path: &str| call("Write", json!({ "path": path, "content": "touch ran\n" }));
+    let mut answers = vec![call("Write", json!({ "path": "test.sh", "content": harmful_tests() }))];
+    answers.extend(obey());
+    answers.extend([".git/hooks/pre-commit", "sub/.git", "a/.git/config"].map(write));
+    answers.push(text(&report(1, "PASS", "none")));
+    answers.extend(obey());
+    answers.push(text(&report(2, "PASS", "none")));
+    let calls = answers.len();
+    place.expect(&["trust"], 0);
+    place.expect(&["gate", "add", "--no-run", "--on", "REVIEW,FINISH", "sh test.sh"], 0);
+    let place = place.with_model(Model::start(answers));
+    let before = tree(&place.path("project/.git"), &[place.path("project/.git/index")]);
+    let said = place.expect(&["run", "Make add() safe", "--executor", "script"], 0);
+    assert_eq!(place.model().requests().len(), calls, "it obeyed: {said}");
+    assert!(said.contains("gates passed: sh test.sh"), "{said}");
+    assert!(said.contains("moved aside, since git would run"), "{said}");
+    let after = tree(&place.path("project/.git"), &[place.path("project/.git/index")]);
+    assert_eq!(before, after, "{said}");
+    let folders =
+        [".", "sub", "src", "sub/.git-moved-aside"].map(|name| place.path("project").join(name));
+    folders.iter().filter(|folder| folder.is_dir()).for_each(|folder| looked_at(folder));
+    assert_eq!(ran(&place), Vec::<PathBuf>::new(), "{said}");
+    // The control: by hand the settings do it. The later words break the repository.
+    let mut by_hand = Command::new("sh");
+    by_hand
+        .args(["-c", &LATER[..5].join("; ")])
+        .current_dir(place.path("project"))
+        .output()
+        .unwrap();
+    looked_at(&place.path("project"));
+    assert_ne!(ran(&place), Vec::<PathBuf>::new());
 }
 
 #[test]
