@@ -34,6 +34,8 @@ pub struct Faults {
     synced: AtomicU64,
     /// And in the other calls that change it.
     changed: AtomicU64,
+    /// Syncs so far.
+    syncs: AtomicU64,
     plan: Fault,
     /// Is told every change that was made.
     seen: Option<Seen>,
@@ -53,6 +55,8 @@ pub enum Op<'a> {
     Remove(&'a Path),
     Sync(&'a Path),
     SyncFolder(&'a Path),
+    /// What was written to it since its last sync may be lost, also where a later sync succeeds.
+    SyncFailed(&'a Path),
 }
 
 struct Seen(Box<dyn Fn(Op<'_>) + Send + Sync>);
@@ -75,6 +79,8 @@ pub enum Fault {
     Fail { at: u64, errno: i32 },
     /// Every sync from this point on fails.
     FailSync { at: u64 },
+    /// This one of the syncs fails, counted from 0. Those after it do not: a retry would succeed.
+    FailOneSync { number: u64 },
 }
 
 /// The disk, as Baton writes it.
@@ -86,30 +92,17 @@ pub struct Disk {
 impl Disk {
     /// With a fault in it, for tests of what must be survived.
     pub fn with_fault(plan: Fault) -> Disk {
-        Disk {
-            faults: Some(Arc::new(Faults {
-                passed: AtomicU64::new(0),
-                synced: AtomicU64::new(0),
-                changed: AtomicU64::new(0),
-                plan,
-                seen: None,
-            })),
-        }
+        Disk::faulty(plan, None)
     }
 
-    /// Without a fault; every change is told to a test.
-    pub fn seen_by(seen: impl Fn(Op<'_>) + Send + Sync + 'static) -> Disk {
-        let seen = Some(Seen(Box::new(seen)));
-        let (passed, synced) = (AtomicU64::new(0), AtomicU64::new(0));
-        Disk {
-            faults: Some(Arc::new(Faults {
-                passed,
-                synced,
-                changed: AtomicU64::new(0),
-                plan: Fault::None,
-                seen,
-            })),
-        }
+    /// The same; every change is told to a test.
+    pub fn seen_by(plan: Fault, seen: impl Fn(Op<'_>) + Send + Sync + 'static) -> Disk {
+        Disk::faulty(plan, Some(Seen(Box::new(seen))))
+    }
+
+    fn faulty(plan: Fault, seen: Option<Seen>) -> Disk {
+        let [passed, synced, changed, syncs] = std::array::from_fn(|_| AtomicU64::new(0));
+        Disk { faults: Some(Arc::new(Faults { passed, synced, changed, syncs, plan, seen })) }
     }
 
     fn seen(&self, op: Op<'_>) {
@@ -118,10 +111,20 @@ impl Disk {
         }
     }
 
+    /// `of`: the file that the error names.
+    fn synced(
+        &self,
+        path: &Path,
+        of: &Path,
+        sync: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let synced = self.change(true, sync);
+        self.seen(if synced.is_ok() { Op::Sync(path) } else { Op::SyncFailed(path) });
+        synced.map_err(failed("sync", of))
+    }
+
     fn sync_file(&self, file: &File, path: &Path) -> Result<(), Error> {
-        self.change(true, || file.sync_all()).map_err(failed("sync", path))?;
-        self.seen(Op::Sync(path));
-        Ok(())
+        self.synced(path, path, || file.sync_all())
     }
 
     fn sync_folder(&self, folder: &Path, of: &Path) -> Result<(), Error> {
@@ -149,12 +152,18 @@ impl Disk {
                     Err(io::Error::from_raw_os_error(errno))
                 }
                 Fault::FailSync { at } if is_sync && number >= at => {
-                    Err(io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()))
+                    Err(rustix::io::Errno::IO.into())
                 }
                 _ => Ok(()),
             }
         };
         point()?;
+        if is_sync {
+            let number = faults.syncs.fetch_add(1, Ordering::SeqCst);
+            if faults.plan == (Fault::FailOneSync { number }) {
+                return Err(rustix::io::Errno::IO.into());
+            }
+        }
         let start = std::time::Instant::now();
         let out = call()?;
         let time = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -222,8 +231,7 @@ impl Disk {
         {
             file.as_file().set_permissions(old.permissions()).map_err(failed("write", path))?;
         }
-        self.change(true, || file.as_file().sync_all()).map_err(failed("sync", path))?;
-        self.seen(Op::Sync(file.path()));
+        self.synced(file.path(), path, || file.as_file().sync_all())?;
         let draft = file.path().to_owned();
         self.change(false, || file.persist(path).map_err(|error| error.error))
             .map_err(failed("write", path))?;
@@ -267,8 +275,7 @@ impl Disk {
             drafts.iter().for_each(|(file, _)| self.seen(Op::Sync(file.path())));
         } else {
             for (file, path) in &drafts {
-                self.change(true, || file.as_file().sync_all()).map_err(failed("sync", path))?;
-                self.seen(Op::Sync(file.path()));
+                self.synced(file.path(), path, || file.as_file().sync_all())?;
             }
         }
         for (file, path) in drafts {
@@ -466,9 +473,7 @@ impl Disk {
     }
 
     pub(crate) fn sync_data(&self, file: &File, path: &Path) -> Result<(), Error> {
-        self.change(true, || file.sync_data()).map_err(failed("sync", path))?;
-        self.seen(Op::Sync(path));
-        Ok(())
+        self.synced(path, path, || file.sync_data())
     }
 
     /// Cuts an open file.

@@ -91,63 +91,92 @@ pub(crate) fn with(model: Model, room: Room) -> Builtin {
     Builtin { mind, environment, settings: AgentSettings::default() }
 }
 
+/// A run in which the built-in agent plays DEV.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Team {
+    /// What a child that plays it is called with.
+    pub(crate) prefix: &'static str,
+    /// Its stages by the agent; each has four acts.
+    pub(crate) stages: usize,
+}
+
+pub(crate) const FULL: Team = Team { prefix: "agent-", stages: 3 };
+pub(crate) const SMALL: Team = Team { prefix: "small-agent-", stages: 1 };
+
 /// The run without a fault: its files, its points, and those at which an act has just begun.
-struct Undisturbed {
-    files: BTreeMap<PathBuf, String>,
-    points: u64,
+pub(crate) struct Undisturbed {
+    pub(crate) files: BTreeMap<PathBuf, String>,
+    pub(crate) points: u64,
     acts: Vec<u64>,
 }
 
-fn undisturbed() -> Undisturbed {
-    let folder = folder();
-    make(folder.path());
-    let output = child(folder.path(), "agent-tell", 0);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(FINISHED), "{said}");
-    let points = said.lines().last().unwrap().trim().parse().unwrap();
-    let acts = said.lines().filter_map(|line| {
-        let (point, words) = line.strip_prefix("heard ")?.split_once(' ')?;
-        let is_act = ["Write", "Bash", "Edit"].iter().any(|tool| words.starts_with(tool));
-        is_act.then(|| point.parse().unwrap())
-    });
-    let acts = acts.collect();
-    let transcripts = folder.path().join("project/.baton/transcripts/run-0001");
-    assert_eq!(fs::read_dir(transcripts).unwrap().count(), 3, "three stages by the agent");
-    let mut files = files(folder.path());
-    files.retain(|path, _| !path.starts_with(".baton/transcripts"));
-    assert!(files[Path::new("agent-1.rs")].contains("careful agent\n// fixed\n"));
-    assert!(files[Path::new("agent-3.rs")].contains("careful agent\n// fixed\n"));
-    let refused = Path::new(".baton/reports/archive/1_dev_subloop_1_a1.md");
-    assert!(files[refused].contains("GREAT"), "one report is refused and corrected");
-    Undisturbed { files, points, acts }
-}
-
-/// One disturbed run: the same board, and no act whose result is known is done again.
-fn check(folder: &Path, expected: &BTreeMap<PathBuf, String>, what: &str) -> Outcome {
-    let output = child(folder, "agent-none", 0);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(FINISHED), "{what}: {said}");
-    let mut found = files(folder);
-    found.retain(|path, _| !path.starts_with(".baton/transcripts"));
-    for (path, text) in expected {
-        assert_eq!(found.get(path), Some(text), "{what}: {path:?}");
-    }
-    assert_eq!(found.len(), expected.len(), "{what}");
-    let (acts, unknown) = acts(folder);
-    assert_eq!(acts, 12 + unknown, "{what}: a step that was known ran again");
-    let records = journal::records(&journal_of(folder)).unwrap();
-    let is_lost = |record: &&Record| matches!(record.event, Event::StageLost { .. });
-    Outcome { unknown, lost: records.iter().filter(is_lost).count() }
-}
-
-struct Outcome {
+pub(crate) struct Outcome {
     unknown: usize,
     lost: usize,
 }
 
+impl Team {
+    pub(crate) fn child(self, folder: &Path, fault: &str, number: u64) -> Output {
+        child(folder, &format!("{}{fault}", self.prefix), number)
+    }
+
+    pub(crate) fn undisturbed(self) -> Undisturbed {
+        let folder = folder();
+        make(folder.path());
+        let output = self.child(folder.path(), "tell", 0);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(FINISHED), "{said}");
+        let points = said.lines().last().unwrap().trim().parse().unwrap();
+        let acts = said.lines().filter_map(|line| {
+            let (point, words) = line.strip_prefix("heard ")?.split_once(' ')?;
+            let is_act = ["Write", "Bash", "Edit"].iter().any(|tool| words.starts_with(tool));
+            is_act.then(|| point.parse().unwrap())
+        });
+        let acts = acts.collect();
+        let transcripts = folder.path().join("project/.baton/transcripts/run-0001");
+        assert_eq!(fs::read_dir(transcripts).unwrap().count(), self.stages, "{said}");
+        let files = without_transcripts(folder.path());
+        assert!(files[Path::new("agent-1.rs")].contains("careful agent\n// fixed\n"));
+        if self.stages == FULL.stages {
+            assert!(files[Path::new("agent-3.rs")].contains("careful agent\n// fixed\n"));
+            let refused = Path::new(".baton/reports/archive/1_dev_subloop_1_a1.md");
+            assert!(files[refused].contains("GREAT"), "one report is refused and corrected");
+        }
+        Undisturbed { files, points, acts }
+    }
+
+    /// One disturbed run: the same board, and no act whose result is known is done again.
+    pub(crate) fn check(
+        self,
+        folder: &Path,
+        expected: &BTreeMap<PathBuf, String>,
+        what: &str,
+    ) -> Outcome {
+        let output = self.child(folder, "none", 0);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(FINISHED), "{what}: {said}");
+        let found = without_transcripts(folder);
+        for (path, text) in expected {
+            assert_eq!(found.get(path), Some(text), "{what}: {path:?}");
+        }
+        assert_eq!(found.len(), expected.len(), "{what}");
+        let (acts, unknown) = acts(folder);
+        assert_eq!(acts, 4 * self.stages + unknown, "{what}: a step that was known ran again");
+        let records = journal::records(&journal_of(folder)).unwrap();
+        let is_lost = |record: &&Record| matches!(record.event, Event::StageLost { .. });
+        Outcome { unknown, lost: records.iter().filter(is_lost).count() }
+    }
+}
+
+fn without_transcripts(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut files = files(folder);
+    files.retain(|path, _| !path.starts_with(".baton/transcripts"));
+    files
+}
+
 /// The whole run with the built-in agent, disturbed at each of the chosen points.
 fn swept(fault: &str, stride: usize, is_hit: impl Fn(&Output) -> bool + Sync) {
-    let Undisturbed { files: expected, points, acts } = undisturbed();
+    let Undisturbed { files: expected, points, acts } = FULL.undisturbed();
     let sums = Mutex::new((0, 0, 0));
     // Whatever the stride, some points are those between an act and its record.
     let mut all = chosen(points, stride);
@@ -155,10 +184,10 @@ fn swept(fault: &str, stride: usize, is_hit: impl Fn(&Output) -> bool + Sync) {
     each(&all, |point| {
         let folder = folder();
         make(folder.path());
-        let output = child(folder.path(), &format!("agent-{fault}"), *point);
+        let output = FULL.child(folder.path(), fault, *point);
         let hit = is_hit(&output);
         let what = format!("{fault} at {point} of {points}");
-        let outcome = check(folder.path(), &expected, &what);
+        let outcome = FULL.check(folder.path(), &expected, &what);
         let mut sums = sums.lock().unwrap();
         sums.0 += usize::from(hit);
         sums.1 += outcome.unknown;
@@ -174,7 +203,7 @@ fn swept(fault: &str, stride: usize, is_hit: impl Fn(&Output) -> bool + Sync) {
 }
 
 pub(crate) fn killed_at_every_point_with_an_agent() {
-    swept("kill", 29, |output| {
+    swept("kill", 37, |output| {
         let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
         assert_eq!(signal, Some(9), "not killed: {output:?}");
         true
@@ -182,7 +211,7 @@ pub(crate) fn killed_at_every_point_with_an_agent() {
 }
 
 pub(crate) fn a_full_disk_stops_an_agent_and_repeats_nothing() {
-    swept("full", 29, |output| {
+    swept("full", 37, |output| {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         // The cache and the index only save work: without them the run continues.
         let is_stopped = output.status.code() == Some(FAILED);
@@ -192,7 +221,7 @@ pub(crate) fn a_full_disk_stops_an_agent_and_repeats_nothing() {
 }
 
 pub(crate) fn a_sync_that_fails_stops_an_agent_and_repeats_nothing() {
-    swept("sync", 29, |output| output.status.code() == Some(FAILED));
+    swept("sync", 61, |output| output.status.code() == Some(FAILED));
 }
 
 /// Acts that were begun, and those whose result nobody knew, in all transcripts.

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use baton_runtime::journal;
-use baton_runtime::store::{Disk, Op};
+use baton_runtime::store::{Disk, Fault, Op};
 
 use crate::reference::{self, FINISHED, Way};
 use crate::sweep::{check_same, child, each, fresh, seeds, undisturbed};
@@ -29,6 +29,7 @@ pub(crate) enum Step {
     MakeFolder(PathBuf),
     Remove(PathBuf),
     Sync(PathBuf),
+    SyncFailed(PathBuf),
     SyncFolder(PathBuf),
     Outside(PathBuf, Vec<u8>),
 }
@@ -48,6 +49,7 @@ pub(crate) fn seen(op: Op<'_>) {
         Op::MakeFolder(path) => Step::MakeFolder(own(path)),
         Op::Remove(path) => Step::Remove(own(path)),
         Op::Sync(path) => Step::Sync(own(path)),
+        Op::SyncFailed(path) => Step::SyncFailed(own(path)),
         Op::SyncFolder(path) => Step::SyncFolder(own(path)),
     });
 }
@@ -188,6 +190,8 @@ impl World {
                 let pending = std::mem::take(&mut content.pending);
                 pending.iter().for_each(|change| applied(&mut content.synced, change));
             }
+            // The kernel takes it for written: no later sync writes it.
+            Step::SyncFailed(path) => self.content(path).pending.clear(),
             Step::SyncFolder(folder) => {
                 let inside = |edit: &&mut Edit| edit.path.parent() == Some(folder);
                 let edits = self.edits.iter_mut().flatten();
@@ -321,7 +325,7 @@ pub(crate) fn what_was_synced_survives_a_power_loss() {
     let folder = fresh();
     let project = folder.path().join("project");
     let first = World::of(&project);
-    let mut way = Way::of(Disk::seen_by(seen));
+    let mut way = Way::of(Disk::seen_by(Fault::None, seen));
     way.wrote = |path, bytes| {
         STEPS.lock().unwrap().push(Step::Outside(path.to_owned(), bytes.to_vec()));
     };

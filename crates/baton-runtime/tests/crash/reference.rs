@@ -16,7 +16,7 @@ use baton_runtime::executor::{Builtin, Call, Executor, Executors, Hear, Outcome,
 use baton_runtime::journal;
 use baton_runtime::load::Environment;
 use baton_runtime::sandbox::Interrupt;
-use baton_runtime::store::{Disk, Fault};
+use baton_runtime::store::{Disk, Fault, Op};
 use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
 
@@ -56,19 +56,26 @@ pub(crate) fn folder() -> TempDir {
 }
 
 pub(crate) fn make(folder: &Path) {
+    try_make(folder).unwrap();
+}
+
+/// `Err`: why there is no blackboard.
+pub(crate) fn try_make(folder: &Path) -> Result<(), String> {
     let project = folder.join("project");
     fs::create_dir_all(&project).unwrap();
     fs::write(project.join("lib.rs"), "fn add() {}\n").unwrap();
-    NewBoard { root: &project.join(".baton"), pack: "tdd", language: "en" }.create().unwrap();
+    let board = NewBoard { root: &project.join(".baton"), pack: "tdd", language: "en" };
+    board.create().map_err(|error| error.to_string())?;
     let policy = project.join(".baton/memory/verification_policy.json");
     let text = fs::read_to_string(&policy).unwrap();
     let text = text.replace("\"min_coverage\": 80", "\"min_coverage\": 0");
     let gates = r#""gates": [{"on": "TEST", "run": "exec sh ../gate.sh TEST"}, {"on": "FINISH", "run": "exec sh ../gate.sh FINISH"}]"#;
     let text = text.replace("\"gates\": []", gates);
     assert!(text.contains("gate.sh"), "{text}");
-    fs::write(policy, text).unwrap();
+    fs::write(policy, text).map_err(|error| error.to_string())?;
     fs::write(folder.join("gate.sh"), GATE).unwrap();
     fs::write(folder.join("gates"), "").unwrap();
+    Ok(())
 }
 
 pub(crate) fn open(folder: &Path) -> Board {
@@ -77,6 +84,14 @@ pub(crate) fn open(folder: &Path) -> Board {
 
 pub(crate) fn limits() -> Limits {
     Limits::of(20, 60)
+}
+
+/// What each stage of the small run answers: one iteration, in which DEV works.
+fn small_answer(stage: &StageId) -> String {
+    match stage.name.as_str() {
+        "MAIN" => r###"{"next_agent":"DEV","reason":"it is small","dev_plan":{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"},"finish_review_override":null,"task":"M1-T1"}"###.to_owned(),
+        _ => format!("iteration: {}\nverdict: PASS\nblockers: none\n\nM1-T1\n", stage.iteration),
+    }
 }
 
 /// What each stage answers.
@@ -110,14 +125,18 @@ fn answer(stage: &StageId) -> String {
 /// Plays the team; every call is written down where no fault reaches.
 struct Script {
     folder: PathBuf,
+    answer: fn(&StageId) -> String,
+    /// Is told that a stage is at work.
+    working: fn(&StageId),
     /// Is told what was written, where somebody asks.
     wrote: fn(&Path, &[u8]),
 }
 
 impl Script {
-    fn write(&self, path: &Path, text: &str) {
-        fs::write(path, text).unwrap();
+    fn write(&self, path: &Path, text: &str) -> Result<(), Unusable> {
+        fs::write(path, text).map_err(|error| Unusable(format!("cannot write: {error}")))?;
         (self.wrote)(path, text.as_bytes());
+        Ok(())
     }
 
     fn note(&self, file: &str, line: &str) {
@@ -187,21 +206,22 @@ impl Executor for Script {
         self.note("calls", &format!("{stage} attempt {}", call.attempt));
         self.note("found", &format!("{stage} attempt {} {}", call.attempt, found(&project)));
         self.at(stage, "before");
+        (self.working)(stage);
         if call.writes {
             let name =
                 format!("{}-{}-{}.rs", stage.name, stage.iteration, stage.subloop.unwrap_or(0));
-            self.write(&project.join(name), &format!("// {stage}\n"));
+            self.write(&project.join(name), &format!("// {stage}\n"))?;
             self.at(stage, "middle");
-            self.write(&project.join("lib.rs"), &format!("fn add() {{}} // {stage}\n"));
+            self.write(&project.join("lib.rs"), &format!("fn add() {{}} // {stage}\n"))?;
         }
         if self.trespasses(stage) {
             let order = project.join(".baton/workspace/dev/current_task.md");
-            self.write(&order, "nothing more to do\n");
+            self.write(&order, "nothing more to do\n")?;
         }
         self.at(stage, "after");
         let spent =
             Spent { milliseconds: 1, tokens: Some(Tokens(10)), cached: None, cost: Some(1) };
-        Ok(Outcome { result: StageResult::Answer(answer(stage)), spent })
+        Ok(Outcome { result: StageResult::Answer((self.answer)(stage)), spent })
     }
 }
 
@@ -216,12 +236,25 @@ pub(crate) struct Way {
     pub(crate) wrote: fn(&Path, &[u8]),
     /// One of the agents, where it is the built-in one.
     pub(crate) agent: Option<fn(&Path) -> Builtin>,
+    /// The small run: one iteration, in which DEV works.
+    pub(crate) small: bool,
+    /// Is told that a stage of the script is at work.
+    pub(crate) working: fn(&StageId),
 }
 
 impl Way {
     pub(crate) fn of(disk: Disk) -> Way {
         let clock = || Timestamp(1_800_000_000);
-        Way { disk, clock, waits: false, tells: false, wrote: |_, _| {}, agent: None }
+        Way {
+            disk,
+            clock,
+            waits: false,
+            tells: false,
+            wrote: |_, _| {},
+            agent: None,
+            small: false,
+            working: |_| {},
+        }
     }
 }
 
@@ -233,7 +266,12 @@ pub(crate) fn with<T>(
 ) -> Result<T, drive::Error> {
     let board = open(folder);
     let environment = Environment::of(&[]);
-    let script = Script { folder: folder.to_owned(), wrote: way.wrote };
+    let script = Script {
+        folder: folder.to_owned(),
+        answer: if way.small { small_answer } else { answer },
+        working: way.working,
+        wrote: way.wrote,
+    };
     let mut executors = Executors::new(Box::new(script));
     if let Some(agent) = way.agent {
         let fixer = AgentName::new("DEV").unwrap();
@@ -270,7 +308,10 @@ pub(crate) fn with<T>(
     };
     let mut drive = match begun {
         true => Drive::resume(around, None)?,
-        false => Drive::start(around, "Make add() safe", limits())?,
+        false => {
+            let limits = if way.small { Limits::of(1, 60) } else { limits() };
+            Drive::start(around, "Make add() safe", limits)?
+        }
     };
     drive.set_segment_bytes(SEGMENT);
     act(&mut drive)
@@ -292,6 +333,7 @@ pub(crate) fn go(folder: &Path, way: &Way) -> Result<i32, drive::Error> {
         match end {
             Ok(End::Finished) | Err(drive::Error::AlreadyFinished(_)) => return Ok(FINISHED),
             Ok(End::Waiting) => return Ok(WAITING),
+            Ok(End::Stopped(Stop::Limit(why))) if way.small && why.contains("iteration") => return Ok(FINISHED),
             Ok(End::Stopped(Stop::Protocol(why))) if why.starts_with(TRESPASSER) => {}
             Ok(end) => {
                 println!("{end:?}");
@@ -304,36 +346,42 @@ pub(crate) fn go(folder: &Path, way: &Way) -> Result<i32, drive::Error> {
     Ok(FAILED)
 }
 
-/// A clock that jumps: back by years, forth by years, and stands still.
-fn jumping() -> Timestamp {
-    static LOOKS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let look = LOOKS.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-    Timestamp([1_800_000_000, 5, 1_900_000_000, 0, 1_800_000_001, 1_700_000_000][look as usize % 6])
-}
+/// Who plays DEV, by the word that a child is called with.
+const AGENTS: [(&str, fn(&Path) -> Builtin); 4] = [
+    ("agent-", |_| crate::agent::executor()),
+    ("compact-", crate::compaction::executor),
+    ("tools-", crate::tools::executor),
+    ("patient-", |_| crate::clocks::executor()),
+];
 
-/// `child <folder> <fault> <number>`
+/// `child <folder> <words> <number>`: whether it is the `small-` run, who plays DEV, the fault.
 pub(crate) fn child(args: &[String]) -> i32 {
     let folder = PathBuf::from(&args[0]);
     let number: u64 = args.get(2).map_or(0, |text| text.parse().unwrap());
     let word = args.get(1).map_or("none", String::as_str);
-    type Agent = fn(&Path) -> Builtin;
-    let agents: [(&str, Agent); 2] =
-        [("agent-", |_| crate::agent::executor()), ("compact-", crate::compaction::executor)];
-    let named = agents.iter().find_map(|(name, agent)| Some((word.strip_prefix(name)?, *agent)));
+    let (word, small) = word.strip_prefix("small-").map_or((word, false), |word| (word, true));
+    let named = AGENTS.iter().find_map(|(name, agent)| Some((word.strip_prefix(name)?, *agent)));
     let (word, agent) = named.map_or((word, None), |(word, agent)| (word, Some(agent)));
     let disk = match word {
         "kill" => Disk::with_fault(Fault::Kill { at: number }),
         "tear" => Disk::with_fault(Fault::Tear { at: number }),
         "full" => Disk::with_fault(Fault::Fail { at: number, errno: 28 }),
         "sync" => Disk::with_fault(Fault::FailSync { at: number }),
+        "one-sync" => Disk::with_fault(Fault::FailOneSync { number }),
+        "syncs" => Disk::seen_by(Fault::None, |op| {
+            if let Op::Sync(path) | Op::SyncFolder(path) = op {
+                println!("synced {}", path.display());
+            }
+        }),
         "count" | "tell" => Disk::with_fault(Fault::None),
         _ => Disk::default(),
     };
     let mut way = Way::of(disk.clone());
-    way.agent = agent;
+    (way.agent, way.small) = (agent, small);
     (way.waits, way.tells) = (word == "wait", word == "tell");
     if word == "clock" {
-        way.clock = jumping;
+        crate::clocks::set(usize::try_from(number).unwrap());
+        (way.clock, way.working) = (crate::clocks::now, crate::clocks::working);
     }
     match go(&folder, &way) {
         Ok(code) => {
