@@ -1,5 +1,5 @@
 //! An agent whose conversation outgrows its window in the middle of a stage: folded, handed over, and
-//! killed wherever that touches the disk. What is there afterwards is the old history or the new one,
+//! killed, refused space or a sync wherever that touches the disk. What is there afterwards is the old history or the new one,
 //! and the board comes out the same.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -243,24 +243,32 @@ fn on_the_wire(messages: &[Message]) -> String {
     json!(body["messages"].as_array().unwrap()[1..]).to_string()
 }
 
-pub(crate) fn killed_at_every_point_of_a_compaction() {
+pub(crate) fn disturbed_at_every_point_of_a_compaction() {
     let (expected, points, near) = undisturbed();
     // Around a fold or a compaction every point, and the middle of every write; by default in the
     // first of the stages.
     let most = if is_whole() { near.len() } else { 14 };
     let near = among(near.into_iter().take(most), 1);
-    let mut all: BTreeSet<(u64, &str)> = near.iter().map(|at| (*at, "compact-tear")).collect();
-    all.extend(near.iter().map(|at| (*at, "compact-kill")));
-    all.extend(chosen(points, 223).into_iter().map(|at| (at, "compact-kill")));
+    let mut all: BTreeSet<(u64, &str)> = BTreeSet::new();
+    for (fault, stride) in [("tear", 1), ("kill", 1), ("full", 5), ("sync", 5)] {
+        let stride = if is_whole() { 1 } else { stride };
+        all.extend(near.iter().step_by(stride).map(|at| (*at, fault)));
+    }
+    all.extend(chosen(points, 223).into_iter().map(|at| (at, "kill")));
     let all: Vec<(u64, &str)> = all.into_iter().collect();
     each(&all, |(point, fault)| {
         let what = format!("{fault} at {point} of {points}");
         let folder = folder();
         prepare(folder.path());
-        let output = child(folder.path(), fault, *point);
-        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
-        // Only a write has a middle.
-        assert!(signal == Some(9) || *fault == "compact-tear", "{what}: {output:?}");
+        let output = child(folder.path(), &format!("compact-{fault}"), *point);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let is_hit = match *fault {
+            "full" => said.contains("No space left on device"),
+            "sync" => said.contains("cannot sync"),
+            _ => std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9),
+        };
+        // Only a write has a middle; a sync that fails stops what comes after it.
+        assert!(is_hit || *fault == "tear", "{what}: {said}");
         histories(folder.path());
         let output = child(folder.path(), "compact-none", 0);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -273,7 +281,7 @@ pub(crate) fn killed_at_every_point_of_a_compaction() {
         assert_sent(folder.path(), &histories(folder.path()), &what);
     });
     println!(
-        "killed {} times in {points} points, {} of them around a fold or a compaction: the old history or the new one, and the same board",
+        "disturbed {} times in {points} points, {} of them around a fold or a compaction: the old history or the new one, and the same board",
         all.len(),
         near.len()
     );

@@ -42,8 +42,8 @@ const TESTS: [(&str, fn()); 41] = [
         agent::a_sync_that_fails_stops_an_agent_and_repeats_nothing,
     ),
     (
-        "killed_at_every_point_while_a_conversation_is_folded_and_compacted",
-        compaction::killed_at_every_point_of_a_compaction,
+        "disturbed_at_every_point_while_a_conversation_is_folded_and_compacted",
+        compaction::disturbed_at_every_point_of_a_compaction,
     ),
     ("killed_in_the_middle_of_a_write", sweep::killed_in_the_middle_of_a_write),
     ("killed_again_while_it_resumes", sweep::killed_again_while_it_resumes),
