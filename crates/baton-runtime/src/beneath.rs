@@ -14,7 +14,9 @@ use baton_core::observation::shapes::{Entry, Kind};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::load;
 use crate::repositories::is_repository_name;
+use crate::walk::{self, Above};
 
 /// A folder that nothing leads out of.
 #[derive(Debug)]
@@ -161,6 +163,23 @@ impl Root {
             }
             _ => Target::Missing,
         }
+    }
+
+    /// A folder to look through.
+    pub(crate) fn folder_at(&self, inside: &str) -> Option<OwnedFd> {
+        self.resolve(inside, OFlags::RDONLY | OFlags::DIRECTORY).ok()
+    }
+
+    /// The rules of the repository at the top for files that nobody else is to see.
+    pub(crate) fn exclude(&self) -> Vec<Above> {
+        let name = ".git/info/exclude";
+        let text = self
+            .read(name)
+            .ok()
+            .and_then(|own| load::opened(own.file, Path::new(name), walk::MOST_RULE_BYTES).ok());
+        let above =
+            |text| Above { below: PathBuf::new(), name: name.to_owned(), is_weak: true, text };
+        text.map(above).into_iter().collect()
     }
 
     /// Whether a path, as a search found it, is really there and beneath the root.

@@ -207,7 +207,8 @@ pub struct Drive<'a> {
     /// When the process that ran before this one was last alive.
     last_beat: Option<SystemTime>,
     edits: Option<Edits>,
-    is_skipped_said: bool,
+    /// What snapshots do not cover: kinds that were reported.
+    said_skipped: std::collections::BTreeSet<crate::walk::Skip>,
     /// Of the processes that this blackboard's stages start.
     mark: String,
     /// The iteration of the last gate whose output was kept, and their number in it.
@@ -273,7 +274,11 @@ impl<'a> Drive<'a> {
 
     /// Goes on until the run ends, waits or stops.
     pub fn run(&mut self) -> Result<End, Error> {
-        let end = self.run_loop()?;
+        let end = match self.run_loop() {
+            // What is open is settled at the next start.
+            Err(Error::Snapshot(snapshot::Error::Interrupted)) => End::Parked,
+            end => end?,
+        };
         self.around.disk.sweep(&self.around.board.root, start::SWEPT)?;
         let board = self.guard.differing(&std::collections::BTreeMap::new());
         files::leave(self.around.board, &files::Left { seq: self.state.last_seq, board });

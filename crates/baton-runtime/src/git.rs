@@ -2,16 +2,22 @@
 //! tells whether a work tree has changes and which files are tracked. The project's own git
 //! configuration is never read: it could make git start any program.
 
+mod index;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::board::Error;
 use crate::load::Environment;
 use crate::sandbox::{self, Confine, How, Interrupt, Program};
+use crate::walk::{self, Above, Skip, Skipped};
 use crate::{load, store};
+
+const MOST_INDEX: u64 = 256 << 20;
 
 /// Adds the line. `None`: the blackboard lies in no git repository.
 pub fn exclude(board: &Path) -> Result<Option<PathBuf>, Error> {
@@ -64,10 +70,53 @@ pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {
 /// they cannot be listed.
 pub fn tracked(project: &Path, environment: &Environment) -> Option<BTreeSet<String>> {
     let (top, own) = work_tree(project)?;
-    let said = asked(top, &own, project, &["ls-files", "-z"], environment)?;
-    let names = said.split('\0').filter(|name| !name.is_empty());
-    let files: BTreeSet<String> = names.map(str::to_owned).collect();
+    let files: BTreeSet<String> =
+        match index::names(&load::bytes(&own.join("index"), MOST_INDEX).ok()?) {
+            Some(names) => {
+                let mut inside = project.strip_prefix(top).ok()?.as_os_str().as_bytes().to_vec();
+                if !inside.is_empty() {
+                    inside.push(b'/');
+                }
+                let names = names.iter().filter_map(|name| name.strip_prefix(inside.as_slice()));
+                names.map(walk::name_of).collect()
+            }
+            None => {
+                let said = asked(top, &own, project, &["ls-files", "-z"], environment)?;
+                said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+            }
+        };
     (!files.is_empty()).then_some(files)
+}
+
+/// The ignore rules that hold in a project and are not in it: of the folders above it in its work
+/// tree, and `info/exclude`. With what cannot be used of them.
+pub fn rules_above(project: &Path, is_inside: bool) -> (Vec<Above>, Skipped) {
+    let (mut found, mut skipped) = (Vec::new(), Skipped::default());
+    let top = top(project).filter(|top| is_inside || top == project);
+    let Some(top) = top else { return (found, skipped) };
+    let mut add = |file: PathBuf, folder: &Path, name: String, is_weak: bool| {
+        let Ok(below) = project.strip_prefix(folder) else { return };
+        match load::bytes_of_file(&file, walk::MOST_RULE_BYTES) {
+            Ok(text) => found.push(Above { below: below.to_owned(), name, is_weak, text }),
+            Err(load::Error::Missing(_)) => {}
+            Err(load::Error::TooLarge { .. }) => {
+                skipped.add(Skip::Rules("more than 256 KiB"), &file.to_string_lossy());
+            }
+            Err(_) => {
+                skipped.add(Skip::Rules("not a regular file"), &file.to_string_lossy());
+            }
+        }
+    };
+    if let Some(common) = git_folder(&top) {
+        add(common.join("info/exclude"), &top, ".git/info/exclude".to_owned(), true);
+    }
+    let between = project.ancestors().skip(1).take_while(|own| own.starts_with(&top));
+    let between: Vec<&Path> = between.collect();
+    for (up, folder) in between.iter().enumerate().rev() {
+        let name = format!("{}.gitignore", "../".repeat(up + 1));
+        add(folder.join(".gitignore"), folder, name, false);
+    }
+    (found, skipped)
 }
 
 /// The file in which git lists what it tracks.
@@ -98,7 +147,7 @@ fn asked(
     copy("HEAD", format!("{head}\n").as_bytes())?;
     fs::create_dir(folder.path().join("refs")).ok()?;
     fs::create_dir(folder.path().join("info")).ok()?;
-    copy("index", &load::bytes(&own.join("index"), 256 << 20).ok()?)?;
+    copy("index", &load::bytes(&own.join("index"), MOST_INDEX).ok()?)?;
     let exclude = load::bytes(&common.join("info/exclude"), load::SMALL).unwrap_or_default();
     copy("info/exclude", &exclude)?;
     let set = |name: &str, value: &Path| (OsString::from(name), value.as_os_str().to_owned());

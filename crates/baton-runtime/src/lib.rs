@@ -17,6 +17,7 @@ pub mod frame;
 pub mod journal;
 pub mod lock;
 pub mod guard;
+pub mod walk;
 pub mod snapshot;
 pub mod beneath;
 pub mod repositories;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use baton_core::config::{APPROVAL, Config, Limits, USER_ONLY};
@@ -42,15 +43,31 @@ pub fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     if path == Path::new("-") {
         return limited(io::stdin().lock(), path, limit).map_err(|error| error.unwrap_or_else(io));
     }
-    let metadata = fs::metadata(path).map_err(io)?;
-    if !metadata.is_file() {
+    opened(regular(path, 0)?, path, limit)
+}
+
+/// As `bytes`, of a file that is not reached by a link.
+pub fn bytes_of_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    opened(regular(path, libc::O_NOFOLLOW)?, path, limit)
+}
+
+/// Opens a regular file, and nothing else: to open a pipe could wait for ever, to open a device could
+/// do anything. It may be exchanged after the first look, so it is looked at again.
+pub fn regular(path: &Path, flags: i32) -> Result<File, Error> {
+    let io = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => Error::Missing(path.to_owned()),
+        _ => Error::Io { path: path.to_owned(), source },
+    };
+    let is_file = |own: fs::Metadata| own.is_file();
+    if !fs::metadata(path).map(is_file).map_err(io)? {
         return Err(Error::NotAFile(path.to_owned()));
     }
-    if metadata.len() > limit {
-        return Err(Error::TooLarge { path: path.to_owned(), size: metadata.len(), limit });
+    let flags = libc::O_NONBLOCK | flags;
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
+    match file.metadata().map(is_file).map_err(io)? {
+        true => Ok(file),
+        false => Err(Error::NotAFile(path.to_owned())),
     }
-    let file = File::open(path).map_err(io)?;
-    limited(file, path, limit).map_err(|error| error.unwrap_or_else(io))
 }
 
 /// The inner error of `limited`: ours, or one to be dressed by the caller.
@@ -95,7 +112,7 @@ pub fn opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
 /// True if the last line of a file has no line feed at its end; `false` without a file.
 pub fn is_line_open(path: &Path) -> bool {
     let last = || -> io::Result<u8> {
-        let mut file = File::open(path)?;
+        let mut file = regular(path, 0).map_err(io::Error::other)?;
         file.seek(io::SeekFrom::End(-1))?;
         let mut byte = [0];
         file.read_exact(&mut byte)?;
@@ -152,12 +169,7 @@ pub fn stream(path: &Path, limit: u64) -> Result<Stream, Error> {
     };
     let mut from: Box<dyn BufRead + Send> = match path == Path::new("-") {
         true => Box::new(BufReader::new(io::stdin())),
-        false => {
-            if !fs::metadata(path).map_err(io)?.is_file() {
-                return Err(Error::NotAFile(path.to_owned()));
-            }
-            Box::new(BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?))
-        }
+        false => Box::new(BufReader::with_capacity(1 << 16, regular(path, 0)?)),
     };
     if from.fill_buf().map_err(io)?.starts_with(&GZIP) {
         let unpacked = flate2::bufread::MultiGzDecoder::new(from);

@@ -1,9 +1,11 @@
 //! The project's files, tracked or not, kept by their content before and after a stage that may write
-//! them. Nothing of git is touched; which files it tracks is asked for without the project's own
-//! configuration, which therefore cannot make us start anything. Files that git ignores and does not
-//! track are not covered, and this is reported.
+//! them. Nothing of git is touched; which files it tracks is read from its index. Files that git
+//! ignores and does not track are not covered, and this is reported.
+//!
+//! What is covered once stays covered: whoever writes a new ignore rule hides nothing that was there,
+//! and its rules count for new files only from the next snapshot on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -15,16 +17,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::git;
 use crate::load::{self, Environment};
+use crate::sandbox::Interrupt;
 use crate::store::{self, Disk};
+use crate::walk::{self, Found, KnownRules, Look, RuleFiles, Skip, Skipped, Walk, Walked};
 
 const FOLDER: &str = "snapshots";
 /// A larger file is not kept; it is named.
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_MANIFEST: u64 = 1 << 30;
-/// Folders of version control, whose content is not the project's.
-const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 /// A file changed so shortly before the look may change again without a new time.
 const RACY_SECONDS: i64 = 2;
+/// Folders in folders that `restore` makes readable again.
+const MOST_UNREADABLE: usize = 50;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -34,10 +38,21 @@ pub enum Error {
     Missing(String),
     #[error("the snapshot {id} is damaged: {why}")]
     Damaged { id: String, why: String },
+    #[error("interrupted while looking at the project")]
+    Interrupted,
     #[error(transparent)]
     Load(#[from] load::Error),
     #[error(transparent)]
     Store(#[from] store::Error),
+}
+
+impl From<walk::Error> for Error {
+    fn from(error: walk::Error) -> Error {
+        match error {
+            walk::Error::Io { path, source } => Error::Io { path, source },
+            walk::Error::Interrupted => Error::Interrupted,
+        }
+    }
 }
 
 /// What a file is.
@@ -45,15 +60,50 @@ pub enum Error {
 pub struct Entry {
     /// `120000` for a link, else the permissions.
     pub mode: u32,
+    /// Empty where the content is not kept.
     pub hash: String,
 }
 
-/// All files of a project, by path.
+/// All files of a project, by name: see [`walk::path_of`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manifest {
     pub files: BTreeMap<String, Entry>,
+    /// Each file of ignore rules, by the hash of its content. `None`: of an earlier version of Baton.
+    pub rules: Option<BTreeMap<String, String>>,
 }
 
+/// A manifest as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u32,
+    files: BTreeMap<String, Entry>,
+    rules: BTreeMap<String, String>,
+}
+
+/// The same, where it is written.
+#[derive(Debug, Serialize)]
+struct WrittenRef<'a> {
+    version: u32,
+    files: &'a BTreeMap<String, Entry>,
+    rules: &'a BTreeMap<String, String>,
+}
+
+/// A file that the walk did not come to.
+#[derive(Debug)]
+enum Unseen {
+    There(Found),
+    AsBefore(Entry),
+}
+
+/// What is read of a file.
+enum Content {
+    Bytes(Vec<u8>),
+    Gone,
+    Unreadable,
+}
+
+const VERSION: u32 = 2;
 const LINK: u32 = 0o120_000;
 
 /// What was known of a file at the last look.
@@ -66,10 +116,31 @@ struct Known {
 /// The files that a look covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Covers {
-    /// Also what git tracks though a rule ignores it, and what only search tools ignore.
+    /// Also what git tracks though a rule ignores it, and what was covered at the earlier look.
     All,
+    /// What no rule ignores.
+    ByRules,
     /// The files that every version of Baton covered.
     OnlyPlain,
+}
+
+/// A snapshot whose files stay covered, and whose rules count.
+#[derive(Debug)]
+struct Earlier {
+    /// `None`: not known.
+    rules: Option<RuleFiles>,
+    files: BTreeMap<String, Entry>,
+    /// Where it is kept under this name.
+    id: Option<String>,
+}
+
+/// What a look found.
+#[derive(Debug, Default)]
+struct Seen {
+    files: BTreeMap<String, Entry>,
+    known: BTreeMap<String, Known>,
+    rules: RuleFiles,
+    unreadable: Vec<PathBuf>,
 }
 
 /// The snapshots of one project.
@@ -80,8 +151,8 @@ pub struct Snapshots {
     board: PathBuf,
     disk: Disk,
     known: BTreeMap<String, Known>,
-    /// Files that were too large to be kept.
-    pub skipped: Vec<String>,
+    /// What the last look did not cover.
+    pub skipped: Skipped,
     /// Files that another process is writing for us, by device and inode: never restored.
     pub outputs: BTreeSet<(u64, u64)>,
     /// Files that received the output of this run, by name: never restored.
@@ -89,6 +160,11 @@ pub struct Snapshots {
     tracked: Tracked,
     /// The names in the last snapshot.
     names: Vec<String>,
+    /// What was there when `restore` began.
+    kept: Option<String>,
+    earlier: Option<Earlier>,
+    known_rules: KnownRules,
+    interrupt: Interrupt,
 }
 
 /// The files that git tracks; asked for again only when git's index has changed.
@@ -108,11 +184,15 @@ impl Snapshots {
             board: board.to_owned(),
             disk,
             known,
-            skipped: Vec::new(),
+            skipped: Skipped::default(),
             outputs: BTreeSet::new(),
             named_outputs: BTreeSet::new(),
             tracked: Tracked::default(),
             names: Vec::new(),
+            kept: None,
+            earlier: None,
+            known_rules: KnownRules::default(),
+            interrupt: Interrupt::default(),
         }
     }
 
@@ -121,6 +201,31 @@ impl Snapshots {
     pub fn with_git(mut self, environment: &Environment) -> Snapshots {
         self.tracked.environment = Some(environment.clone());
         self
+    }
+
+    /// The same; a look ends with an error as soon as this is set.
+    #[must_use]
+    pub fn interrupted_by(mut self, interrupt: &Interrupt) -> Snapshots {
+        self.interrupt = interrupt.clone();
+        self
+    }
+
+    /// The next look compares itself with this snapshot: its files stay covered, and new files are
+    /// found by its ignore rules. Within one process each look follows the one before by itself.
+    pub fn follow(&mut self, id: &str) -> Result<(), Error> {
+        let manifest = self.manifest(id)?;
+        self.follow_manifest(id, &manifest)
+    }
+
+    fn follow_manifest(&mut self, id: &str, manifest: &Manifest) -> Result<(), Error> {
+        let rules = manifest.rules.as_ref().map(|rules| {
+            let read = |(name, hash): (&String, &String)| Ok((name.clone(), self.content(hash)?));
+            rules.iter().map(read).collect::<Result<RuleFiles, Error>>()
+        });
+        let id = Some(id.to_owned());
+        self.earlier =
+            Some(Earlier { rules: rules.transpose()?, files: manifest.files.clone(), id });
+        Ok(())
     }
 
     /// The files of the project that git tracks. `None` outside git and before the first one.
@@ -140,20 +245,40 @@ impl Snapshots {
     pub fn take(&mut self) -> Result<String, Error> {
         // Whoever may not read a file of the project may not read it here.
         self.disk.make_private(&self.board.join(FOLDER))?;
-        let (manifest, looks) = self.look(Covers::All)?;
-        let text = store::json(&self.board.join(FOLDER), &manifest.files)?;
+        let seen = self.look(Covers::All)?;
+        let id = self.written(&seen)?;
+        if self.known != seen.known {
+            self.known = seen.known;
+            let path = self.board.join(FOLDER).join("index.json");
+            // It only saves work: it need not be synced, and is read with care.
+            store::write_new(&path, store::json(&path, &self.known)?.as_bytes())?;
+        }
+        if self.names.len() != seen.files.len() || !self.names.iter().eq(seen.files.keys()) {
+            self.names = seen.files.keys().cloned().collect();
+        }
+        let (rules, files) = (Some(seen.rules), seen.files);
+        self.earlier = Some(Earlier { rules, files, id: Some(id.clone()) });
+        Ok(id)
+    }
+
+    /// Writes the manifest, where it is a new one; its name.
+    fn written(&self, seen: &Seen) -> Result<String, Error> {
+        if let Some(earlier) = &self.earlier
+            && let Some(id) = earlier.id.as_ref().filter(|id| self.manifest_path(id).exists())
+            && earlier.rules.as_ref() == Some(&seen.rules)
+            && earlier.files == seen.files
+        {
+            return Ok(id.clone());
+        }
+        let keep = |(name, text): (&String, &Vec<u8>)| Ok((name.clone(), self.keep(text)?));
+        let rules = seen.rules.iter().map(keep).collect::<Result<BTreeMap<_, _>, Error>>()?;
+        let manifest = WrittenRef { version: VERSION, files: &seen.files, rules: &rules };
+        let text = store::json(&self.board.join(FOLDER), &manifest)?;
         let id = blake3::hash(text.as_bytes()).to_hex()[..32].to_owned();
         let path = self.manifest_path(&id);
         if !path.exists() {
             self.disk.write_new(&path, text.as_bytes())?;
         }
-        if self.known != looks {
-            self.known = looks;
-            let path = self.board.join(FOLDER).join("index.json");
-            // It only saves work: it need not be synced, and is read with care.
-            store::write_new(&path, store::json(&path, &self.known)?.as_bytes())?;
-        }
-        self.names = manifest.files.into_keys().collect();
         Ok(id)
     }
 
@@ -170,108 +295,176 @@ impl Snapshots {
         self.board.join(FOLDER).join("objects").join(&hash[..2.min(hash.len())]).join(hash)
     }
 
+    /// Where a file is.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.project.join(walk::path_of(name).unwrap_or_default())
+    }
+
     /// Every file that is covered, its content kept.
-    fn look(&mut self, covers: Covers) -> Result<(Manifest, BTreeMap<String, Known>), Error> {
-        let mut manifest = Manifest::default();
-        let mut looks = BTreeMap::new();
-        self.skipped.clear();
+    fn look(&mut self, covers: Covers) -> Result<Seen, Error> {
+        let tracked = self.tracked();
+        let Walked { mut files, rules, skipped, unreadable } =
+            self.walked(covers, tracked.is_some())?;
+        self.skipped = skipped;
+        files.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        let mut seen = Seen { rules, unreadable, ..Seen::default() };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        for path in self.paths(covers)? {
-            let Ok(inside) = path.strip_prefix(&self.project) else { continue };
-            let Some(name) = inside.to_str().map(str::to_owned) else { continue };
-            let io = |source| Error::Io { path: path.clone(), source };
-            let metadata = match fs::symlink_metadata(&path) {
-                Ok(metadata) => metadata,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(io(error)),
-            };
-            let look = (
-                metadata.ino(),
-                metadata.len(),
-                metadata.mtime(),
-                metadata.mtime_nsec(),
-                metadata.ctime(),
-                metadata.ctime_nsec(),
-            );
-            let known = self.known.get(&name).filter(|known| known.look == look);
-            let entry = match known {
-                Some(known) => known.entry.clone(),
-                None if metadata.is_symlink() => {
-                    let target = fs::read_link(&path).map_err(io)?;
-                    let hash = self.keep(target.as_os_str().as_encoded_bytes())?;
-                    Entry { mode: LINK, hash }
-                }
-                None if metadata.len() > MAX_BYTES => {
-                    self.skipped.push(name.clone());
-                    manifest.files.insert(name, Entry { mode: 0, hash: String::new() });
-                    continue;
-                }
-                None => {
-                    let bytes = load::bytes(&path, MAX_BYTES)?;
-                    let hash = self.keep(&bytes)?;
-                    Entry { mode: metadata.permissions().mode() & 0o777, hash }
-                }
-            };
-            if now - metadata.ctime() > RACY_SECONDS {
-                looks.insert(name.clone(), Known { look, entry: entry.clone() });
-            }
-            manifest.files.insert(name, entry);
+        for found in files {
+            self.add(found, now, &mut seen)?;
         }
-        Ok((manifest, looks))
+        if covers == Covers::All {
+            for (name, entry) in self.not_walked(tracked.as_deref(), &seen) {
+                match entry {
+                    Unseen::There(found) => self.add(found, now, &mut seen)?,
+                    // It could not be looked at: nothing says that it has changed.
+                    Unseen::AsBefore(entry) => drop(seen.files.insert(name, entry)),
+                }
+            }
+        }
+        Ok(seen)
     }
 
-    /// The files that a snapshot covers.
-    fn paths(&mut self, covers: Covers) -> Result<Vec<PathBuf>, Error> {
-        let tracked = self.tracked();
+    fn walked(&mut self, covers: Covers, is_tracked: bool) -> Result<Walked, Error> {
         // A project inside a work tree has the ignore rules above it too, unless that work tree does
         // not know it: a home folder under version control ignores all that is not its own.
-        let is_above = git::top(&self.project).is_some_and(|top| top != self.project);
-        let is_inside = is_above && tracked.is_some();
-        let board = fs::canonicalize(&self.board).unwrap_or_else(|_| self.board.clone());
-        let real_board = board.clone();
-        let walk = ignore::WalkBuilder::new(&self.project)
-            .hidden(false)
-            .git_global(false)
-            // Rules above the top of the work tree are not this project's.
-            .require_git(is_inside)
-            .parents(is_inside)
-            // A file for search tools; git does not follow it.
-            .ignore(covers == Covers::OnlyPlain)
-            .filter_entry(move |entry| {
-                !VERSION_CONTROL.iter().any(|name| entry.file_name() == *name)
-                    && (entry.depth() == 0
-                        || !entry.file_type().is_some_and(|kind| kind.is_dir())
-                        || fs::canonicalize(entry.path()).map_or(true, |path| path != board))
-            })
-            .build();
-        let mut paths = Vec::new();
-        for entry in walk {
-            let entry = entry.map_err(|error| {
-                let source = io::Error::other(error.to_string());
-                Error::Io { path: self.project.clone(), source }
-            })?;
-            if entry.file_type().is_some_and(|kind| kind.is_file() || kind.is_symlink()) {
-                paths.push(entry.into_path());
-            }
-        }
-        // Ignored, and added to git all the same.
-        let tracked = tracked.filter(|_| covers == Covers::All);
-        let tracked = tracked.iter().flat_map(|names| names.iter());
-        let inside = tracked.filter(|name| !self.is_behind_link(name));
-        paths.extend(inside.map(|name| self.project.join(name)).filter(|path| {
-            let is_file = |own: fs::Metadata| own.is_file() || own.is_symlink();
-            fs::symlink_metadata(path).is_ok_and(is_file) && !path.starts_with(&real_board)
-        }));
-        paths.sort();
-        paths.dedup();
-        Ok(paths)
+        let (above, skipped) = git::rules_above(&self.project, is_tracked);
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let (project, board) = (real(&self.project), real(&self.board));
+        let earlier = self.earlier.as_ref().filter(|_| covers != Covers::OnlyPlain);
+        let walk = Walk {
+            root: &self.project,
+            start: "",
+            opened: None,
+            above,
+            for_search: covers == Covers::OnlyPlain,
+            only_visible: false,
+            except: board.strip_prefix(&project).map(Path::to_owned).into_iter().collect(),
+            earlier: earlier.and_then(|own| own.rules.as_ref()),
+            with_look: true,
+            interrupt: &self.interrupt,
+        };
+        let mut walked = walk.run(&mut self.known_rules)?;
+        walked.skipped.join(skipped);
+        Ok(walked)
     }
 
-    /// True if a folder of this path is a link now: the file is somewhere else.
-    fn is_behind_link(&self, name: &str) -> bool {
-        let mut folders = name.match_indices('/').map(|(at, _)| self.project.join(&name[..at]));
-        folders.any(|folder| fs::symlink_metadata(folder).is_ok_and(|own| own.is_symlink()))
+    /// Files that no rule shows: that git tracks, and those of the earlier snapshot.
+    fn not_walked(
+        &self,
+        tracked: Option<&BTreeSet<String>>,
+        seen: &Seen,
+    ) -> BTreeMap<String, Unseen> {
+        let earlier = self.earlier.as_ref().map(|own| &own.files);
+        let earlier = earlier.into_iter().flat_map(BTreeMap::keys);
+        let names = tracked.into_iter().flatten().chain(earlier);
+        let mut folders = HashMap::new();
+        let mut unseen = BTreeMap::new();
+        for name in names.filter(|name| !seen.files.contains_key(*name)) {
+            if let Some(own) = self.unseen(name, &mut folders) {
+                unseen.insert(name.clone(), own);
+            }
+        }
+        unseen
+    }
+
+    /// `folders`: whether a folder is the project's, and not reached by a link.
+    fn unseen(&self, name: &str, folders: &mut HashMap<PathBuf, bool>) -> Option<Unseen> {
+        let inside = walk::path_of(name)?;
+        let path = self.project.join(&inside);
+        if path.starts_with(&self.board) {
+            return None;
+        }
+        let folder = inside.parent().unwrap_or(Path::new("")).to_owned();
+        let is_own =
+            folders.entry(folder).or_insert_with_key(|folder| !self.is_behind_link(folder));
+        if !*is_own {
+            return None;
+        }
+        match rustix::fs::lstat(&path) {
+            Ok(stat) => match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+                rustix::fs::FileType::RegularFile => Some(false),
+                rustix::fs::FileType::Symlink => Some(true),
+                _ => None,
+            }
+            .map(|is_link| {
+                let look = Some(Look::of(&stat));
+                Unseen::There(Found { name: name.to_owned(), is_link, look })
+            }),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => None,
+            Err(_) => {
+                let earlier = self.earlier.as_ref().and_then(|own| own.files.get(name));
+                earlier.cloned().map(Unseen::AsBefore)
+            }
+        }
+    }
+
+    /// True if this folder, or one above it in the project, is a link now: what is in it is somewhere
+    /// else.
+    fn is_behind_link(&self, folder: &Path) -> bool {
+        let mut folders = folder.ancestors().filter(|own| !own.as_os_str().is_empty());
+        folders.any(|own| {
+            fs::symlink_metadata(self.project.join(own)).is_ok_and(|own| own.is_symlink())
+        })
+    }
+
+    /// Adds a file to what was seen, and keeps its content.
+    fn add(&mut self, found: Found, now: i64, seen: &mut Seen) -> Result<(), Error> {
+        let Found { name, is_link, look } = found;
+        let Some(own) = look else { return Ok(()) };
+        let (size, mode) = (own.size, own.mode & 0o777);
+        let look = (own.inode, size, own.written.0, own.written.1, own.changed.0, own.changed.1);
+        let known = self.known.get(&name).filter(|known| known.look == look);
+        let entry = match known {
+            Some(known) => known.entry.clone(),
+            None if self.interrupt.is_at_once() => return Err(Error::Interrupted),
+            None if size > MAX_BYTES && !is_link => {
+                self.skipped.add(Skip::TooLarge, &name);
+                seen.files.insert(name, Entry { mode: 0, hash: String::new() });
+                return Ok(());
+            }
+            None => match self.content_of(&self.path(&name), is_link)? {
+                Content::Bytes(bytes) => {
+                    Entry { mode: if is_link { LINK } else { mode }, hash: self.keep(&bytes)? }
+                }
+                Content::Gone => return Ok(()),
+                Content::Unreadable => {
+                    self.skipped.add(Skip::Unreadable, &name);
+                    seen.files.insert(name, Entry { mode, hash: String::new() });
+                    return Ok(());
+                }
+            },
+        };
+        if now - own.changed.0 > RACY_SECONDS {
+            seen.known.insert(name.clone(), Known { look, entry: entry.clone() });
+        }
+        seen.files.insert(name, entry);
+        Ok(())
+    }
+
+    /// The content of a file of the project, or the target of a link.
+    fn content_of(&self, path: &Path, is_link: bool) -> Result<Content, Error> {
+        let read = match is_link {
+            true => fs::read_link(path)
+                .map(|target| target.into_os_string().into_encoded_bytes())
+                .map_err(|source| load::Error::Io { path: path.to_owned(), source }),
+            false => load::bytes_of_file(path, MAX_BYTES),
+        };
+        Ok(match read {
+            Ok(bytes) => Content::Bytes(bytes),
+            // It is something else than a moment ago.
+            Err(load::Error::Missing(_) | load::Error::NotAFile(_)) => Content::Gone,
+            Err(load::Error::TooLarge { .. }) => Content::Unreadable,
+            Err(load::Error::Io { source, .. }) => match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Content::Gone,
+                io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput => {
+                    Content::Unreadable
+                }
+                _ if source.raw_os_error() == Some(libc::ELOOP) => Content::Gone,
+                _ => return Err(Error::Io { path: path.to_owned(), source }),
+            },
+            Err(error) => return Err(error.into()),
+        })
     }
 
     fn keep(&self, bytes: &[u8]) -> Result<String, Error> {
@@ -293,19 +486,30 @@ impl Snapshots {
         if blake3::hash(text.as_bytes()).to_hex()[..32] != *id {
             return Err(damaged("it is not what its name says".to_owned()));
         }
-        let files: BTreeMap<String, Entry> =
-            serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
-        let leads_out = |name: &&String| {
-            !Path::new(name.as_str())
-                .components()
-                .all(|part| matches!(part, std::path::Component::Normal(_)))
+        let manifest = match serde_json::from_str::<Written>(&text) {
+            Ok(own) if own.version == VERSION => {
+                Manifest { files: own.files, rules: Some(own.rules) }
+            }
+            Ok(own) => return Err(damaged(format!("its version {} is not known", own.version))),
+            // As earlier versions wrote it: the files alone.
+            Err(_) => {
+                let files =
+                    serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+                Manifest { files, rules: None }
+            }
         };
-        match files.keys().find(leads_out) {
+        let leads_out = |name: &&String| {
+            walk::path_of(name).is_none_or(|path| {
+                let mut parts = path.components();
+                !parts.all(|part| matches!(part, std::path::Component::Normal(_)))
+            })
+        };
+        match manifest.files.keys().find(leads_out) {
             Some(name) => Err(damaged(format!(
                 "`{}` is no path in the project",
                 baton_core::text::shown(name, 80)
             ))),
-            None => Ok(Manifest { files }),
+            None => Ok(manifest),
         }
     }
 
@@ -328,7 +532,10 @@ impl Snapshots {
         for entry in wanted.files.values().filter(|entry| !entry.hash.is_empty()) {
             self.content(&entry.hash)?;
         }
-        let (now, _) = self.look(Covers::All)?;
+        self.follow_manifest(id, &wanted)?;
+        let now = self.look_everywhere()?;
+        // Whatever is changed or removed now can be had back.
+        self.kept = Some(self.written(&now)?);
         let mut changed = Vec::new();
         for (name, entry) in &wanted.files {
             // What was too large to be kept is left as it is.
@@ -338,31 +545,56 @@ impl Snapshots {
                 changed.push(name.clone());
             }
         }
-        // Only now, with the rules of that time in place again: what they ignore is not ours to remove.
-        // A file that was there and that the older snapshot did not cover is not new, and one that is
-        // too large to be kept could not be had back.
-        let (now, _) = self.look(Covers::OnlyPlain)?;
+        // Only now, with the rules of that time: what they ignore is not ours to remove. A file that
+        // was there and that the older snapshot did not cover is not new, and one whose content is not
+        // kept could not be had back.
+        let covers = if wanted.rules.is_some() { Covers::ByRules } else { Covers::OnlyPlain };
+        let after = self.look(covers)?;
         let is_new = |(name, entry): &(&String, &Entry)| {
             let is_kept = !entry.hash.is_empty() && !self.is_output(name);
-            is_kept && !wanted.files.contains_key(*name)
+            is_kept && now.files.contains_key(*name) && !wanted.files.contains_key(*name)
         };
-        for (name, _) in now.files.iter().filter(is_new) {
-            self.disk.remove(&self.project.join(name))?;
+        for (name, _) in after.files.iter().filter(is_new) {
+            self.disk.remove(&self.path(name))?;
             changed.push(name.clone());
         }
         Ok(changed)
     }
 
+    /// The snapshot of what was there when `restore` was last called.
+    pub fn kept(&self) -> Option<&str> {
+        self.kept.as_deref()
+    }
+
+    /// Looks at the project, and makes folders readable that their owner cannot read any more.
+    fn look_everywhere(&mut self) -> Result<Seen, Error> {
+        let mut seen = self.look(Covers::All)?;
+        for _ in 0..MOST_UNREADABLE {
+            let mut has_changed = false;
+            for folder in &seen.unreadable {
+                let path = self.project.join(folder);
+                let mode = fs::symlink_metadata(&path).map(|own| own.permissions().mode());
+                let mode = mode.map(|mode| fs::Permissions::from_mode(mode | 0o700));
+                has_changed |= mode.is_ok_and(|mode| fs::set_permissions(&path, mode).is_ok());
+            }
+            if !has_changed {
+                break;
+            }
+            seen = self.look(Covers::All)?;
+        }
+        Ok(seen)
+    }
+
     /// True if a file receives the output of this run.
     pub fn is_output(&self, name: &str) -> bool {
-        let metadata = fs::metadata(self.project.join(name));
+        let metadata = fs::metadata(self.path(name));
         self.named_outputs.contains(name)
             || metadata.is_ok_and(|own| self.outputs.contains(&(own.dev(), own.ino())))
     }
 
     fn restore_one(&self, name: &str, entry: &Entry) -> Result<(), Error> {
-        self.clear_way(Path::new(name))?;
-        let path = self.project.join(name);
+        self.clear_way(&walk::path_of(name).unwrap_or_default())?;
+        let path = self.path(name);
         let io = |source| Error::Io { path: path.clone(), source };
         let bytes = self.content(&entry.hash)?;
         match fs::symlink_metadata(&path).map(|now| now.is_file()) {
@@ -405,7 +637,11 @@ impl Snapshots {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let Some(id) = name.strip_suffix(".json").filter(|id| *id != "index") else { continue };
             match wanted.contains(id) {
-                true => kept.extend(self.manifest(id)?.files.into_values().map(|entry| entry.hash)),
+                true => {
+                    let Manifest { files, rules } = self.manifest(id)?;
+                    kept.extend(files.into_values().map(|entry| entry.hash));
+                    kept.extend(rules.into_iter().flat_map(BTreeMap::into_values));
+                }
                 false => gone.push(path),
             }
         }

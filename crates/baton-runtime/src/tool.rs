@@ -149,8 +149,8 @@ impl Workshop {
         match call.name.as_str() {
             "LS" => look::ls(self, &arguments(call)?),
             "Read" => look::read(self, &arguments(call)?),
-            "Glob" => find::glob(self, &arguments(call)?),
-            "Grep" => find::grep(self, &arguments(call)?),
+            "Glob" => find::glob(self, &arguments(call)?, interrupt),
+            "Grep" => find::grep(self, &arguments(call)?, interrupt),
             "Recall" => recall::recall(self, archive, &arguments(call)?),
             "TodoWrite" => todo::write(&arguments(call)?),
             "Edit" if self.writes => edit::edit(self, self.agreed(call)?),

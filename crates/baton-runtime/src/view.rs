@@ -368,7 +368,8 @@ impl Base<'_> {
         let mut now = Known::default();
         let mut is_new = false;
         for name in names {
-            let from = self.project.join(name);
+            let Some(inside) = crate::walk::path_of(name) else { continue };
+            let from = self.project.join(&inside);
             let Ok(own) = fs::symlink_metadata(&from) else { continue };
             if !(own.is_file() || own.is_symlink()) || own.len() > MOST_BYTES {
                 continue;
@@ -377,15 +378,14 @@ impl Base<'_> {
             let before = known.0.remove(name);
             if before != Some(look) {
                 is_new = true;
-                copy::one(self.project, &base, Path::new(name), &own)
-                    .map_err(failed("copy", &from))?;
+                copy::one(self.project, &base, &inside, &own).map_err(failed("copy", &from))?;
             }
             now.0.insert(name.clone(), look);
         }
         // Of files that are no longer there, or no longer the project's.
         for name in known.0.keys() {
             is_new = true;
-            copy::remove_one(&base, Path::new(name));
+            copy::remove_one(&base, &crate::walk::path_of(name).unwrap_or_default());
         }
         if is_new {
             let text = store::json(&known_file, &now)

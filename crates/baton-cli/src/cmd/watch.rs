@@ -13,6 +13,7 @@ use baton_runtime::lock::Lock;
 use baton_runtime::model::catalogue::Cost;
 use baton_runtime::snapshot::Snapshots;
 use baton_runtime::store::Disk;
+use baton_runtime::walk;
 use baton_runtime::{drive, gates, journal, store, transcript, trust};
 use serde_json::json;
 
@@ -326,11 +327,15 @@ pub(super) fn diff(place: &Place, iteration: Option<u32>) -> Outcome {
         let content =
             |manifest: &baton_runtime::snapshot::Manifest| -> Result<Option<String>, Failure> {
                 let Some(entry) = manifest.files.get(name) else { return Ok(None) };
+                if entry.hash.is_empty() {
+                    return Ok(Some("(not kept)\n".to_owned()));
+                }
                 let bytes = snapshots.content(&entry.hash).map_err(snapshot_failed)?;
                 Ok(Some(String::from_utf8(bytes).unwrap_or_else(|_| "(not text)\n".to_owned())))
             };
         let (a, b) = (content(&old)?, content(&new)?);
         let label = |text: &Option<String>, side: &str| {
+            let name = walk::shown(name);
             if text.is_some() { format!("{side}/{name}") } else { "/dev/null".to_owned() }
         };
         let headers = (label(&a, "a"), label(&b, "b"));
@@ -341,6 +346,7 @@ pub(super) fn diff(place: &Place, iteration: Option<u32>) -> Outcome {
     if out.is_empty() {
         out.push_str("nothing changed\n");
     }
+    let names: Vec<String> = names.iter().map(|name| walk::shown(name)).collect();
     Ok(Reply::new(out.clone(), json!({ "ok": true, "files": names, "diff": out })))
 }
 
@@ -375,16 +381,24 @@ pub(super) fn undo(place: &Place, iteration: Option<u32>, snapshot: Option<&str>
     }
     let snapshot_failed =
         |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
-    // A name that is wrong must not cost anything.
-    snapshots.manifest(&before).map_err(snapshot_failed)?;
+    // A name that is wrong must not cost anything. What was covered then is covered now.
+    snapshots.follow(&before).map_err(snapshot_failed)?;
     // What is there now can be had back.
-    let kept = snapshots.take().map_err(snapshot_failed)?;
+    let mut kept = snapshots.take().map_err(snapshot_failed)?;
+    let mut told = std::collections::BTreeSet::new();
+    let mut skipped = snapshots.skipped.news(&mut told);
     let files = snapshots.restore(&before).map_err(snapshot_failed)?;
-    let text = format!(
+    skipped.extend(snapshots.skipped.news(&mut told));
+    if let Some(own) = snapshots.kept() {
+        own.clone_into(&mut kept);
+    }
+    let files: Vec<String> = files.iter().map(|name| walk::shown(name)).collect();
+    let mut text = format!(
         "{} files are as they were {what}; what was there is kept as snapshot {kept} (`baton undo --snapshot {kept}`)\nfiles that git ignores and does not track are not covered\n",
         files.len()
     );
-    Ok(Reply::new(text, json!({ "ok": true, "files": files, "kept": kept })))
+    skipped.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    Ok(Reply::new(text, json!({ "ok": true, "files": files, "kept": kept, "skipped": skipped })))
 }
 
 /// Snapshots that no run needs any more. A run that is not finished needs all of its own.

@@ -13,6 +13,7 @@ use baton_core::scenario::{self, OUTPUTS};
 use super::outputs::{is_data, is_log, is_made_by_tools};
 use super::{Drive, Error};
 use crate::snapshot::{self, Entry, Manifest};
+use crate::walk;
 
 /// Names of files in one event; of more only their number is kept.
 const NAMED: usize = 40;
@@ -57,7 +58,7 @@ impl Drive<'_> {
             Some(seen) if seen != now => self.noteworthy(&seen, now)?,
             _ => Vec::new(),
         };
-        changed.retain(|file| !told.contains(file));
+        changed.retain(|file| !told.contains(&walk::shown(file)));
         let passes = &self.state.reports.passes;
         let (mut void, mut reworked) = (BTreeMap::new(), BTreeMap::new());
         for (agent, seq, reference) in self.state.passes_given() {
@@ -243,6 +244,7 @@ fn insert(all: &mut BTreeMap<AgentName, Vec<String>>, agent: &AgentName, files: 
 pub(super) fn named(mut files: Vec<String>) -> Vec<String> {
     let more = files.len().saturating_sub(NAMED);
     files.truncate(NAMED);
+    files.iter_mut().for_each(|name| *name = walk::shown(name));
     files.extend((more > 0).then(|| format!("and {more} more")));
     files
 }

@@ -37,7 +37,8 @@ impl Drive<'_> {
     fn run_facts(&mut self, stage: &StageId, who: &For) -> Result<RunFacts, gather::Error> {
         let board = self.around.board;
         let is_main = matches!(who, For::Main);
-        let project_files = if is_main { self.snapshots.names().to_vec() } else { Vec::new() };
+        let names = if is_main { self.snapshots.names() } else { &[] };
+        let project_files = names.iter().map(|name| crate::walk::shown(name)).collect();
         let limits = StageLimits {
             stage_seconds: self.state.limit_of(stage, &self.rules()),
             command_seconds: Some(crate::tool::COMMAND_SECONDS),

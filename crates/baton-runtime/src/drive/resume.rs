@@ -68,10 +68,19 @@ impl<'a> Drive<'a> {
             Event::StageStarted(started) => Some(started.snapshot.clone()),
             _ => None,
         });
+        let last = opened.records.iter().rev().find_map(|record| match &record.event {
+            Event::StageStarted(own) => own.snapshot.clone(),
+            Event::StageEnded(own) => own.snapshot.clone(),
+            _ => None,
+        });
         let gatherer = gatherer(board)?;
         let kept_outputs = (state.iteration, gates::kept_in(&opened.records, state.iteration));
         let mut drive = Drive::assembled(around, state, opened.journal, gatherer, lock);
         drive.snapshot = snapshot.flatten();
+        if let Some(last) = last {
+            // Where it is missing, the project counts as it is.
+            let _ = drive.snapshots.follow(&last);
+        }
         drive.kept_outputs = kept_outputs;
         drive.last_beat = last_beat;
         let left = crate::sandbox::end_left_behind(&drive.mark);

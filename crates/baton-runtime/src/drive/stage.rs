@@ -11,6 +11,7 @@ use super::{Drive, Edits, Error, Notice, files, passes};
 use crate::executor::{self, Call, Unusable, ViewOrder};
 use crate::gather::{self, For};
 use crate::sandbox::Interrupt;
+use crate::walk;
 
 /// An edit within this time of the last sign of life may still be the stage's.
 const UNSURE: Duration = Duration::from_secs(5);
@@ -139,9 +140,13 @@ impl Drive<'_> {
             true => Some(self.snapshots.take()?),
             false => None,
         };
+        self.say_skipped();
         let (mut changed, mut unexpected, mut voiding) = (Vec::new(), Vec::new(), Vec::new());
         match before.as_ref().zip(now.as_ref()) {
-            Some((before, now)) if writes => changed = self.changed(before, now)?,
+            Some((before, now)) if writes => {
+                let names = self.changed(before, now)?;
+                changed = names.iter().map(|name| walk::shown(name)).collect();
+            }
             // The user may have changed them: they stay as they are, and a pass does not count.
             Some((before, now)) => {
                 unexpected = passes::named(self.noteworthy(before, now)?);
@@ -244,10 +249,13 @@ impl Drive<'_> {
         let mut restored = false;
         let mut changed = Vec::new();
         if let Some(before) = before.as_ref().filter(|_| !writes) {
+            // Without the older one nothing is known of what it covered.
+            let _ = self.snapshots.follow(before);
             let now = self.snapshots.take()?;
             changed = passes::named(self.noteworthy(before, &now)?);
         }
         if let Some(before) = before.filter(|_| writes) {
+            self.snapshots.follow(&before)?;
             let kept = self.snapshots.take()?;
             let edited = self.edited_since(&before, &kept)?;
             let files = match (edited.is_empty(), self.edits) {
@@ -279,19 +287,17 @@ impl Drive<'_> {
         let mut changed = self.snapshots.changed(before, now)?;
         let project = &self.around.project;
         changed.retain(|name| {
-            let modified = std::fs::symlink_metadata(project.join(name)).and_then(|m| m.modified());
+            let path = project.join(walk::path_of(name).unwrap_or_default());
+            let modified = std::fs::symlink_metadata(path).and_then(|own| own.modified());
             modified.is_ok_and(|modified| modified > beat + UNSURE)
         });
-        Ok(changed)
+        Ok(changed.iter().map(|name| walk::shown(name)).collect())
     }
 
+    /// What snapshots do not cover; each kind is reported once.
     fn say_skipped(&mut self) {
-        let skipped = std::mem::take(&mut self.snapshots.skipped);
-        if !skipped.is_empty() && !self.is_skipped_said {
-            self.is_skipped_said = true;
-            let names = baton_core::text::shown(&skipped.join(", "), 200);
-            let said = format!("too large for snapshots, cannot be brought back: {names}");
-            (self.around.watch)(Notice::Said(said));
+        for line in self.snapshots.skipped.news(&mut self.said_skipped) {
+            (self.around.watch)(Notice::Said(line));
         }
     }
 

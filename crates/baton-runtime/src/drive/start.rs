@@ -170,7 +170,8 @@ impl<'a> Drive<'a> {
         let guard = Guard::new(&around.board.root);
         let mut snapshots =
             Snapshots::new(&around.project, &around.board.root, around.disk.clone())
-                .with_git(around.environment);
+                .with_git(around.environment)
+                .interrupted_by(&around.control.interrupt);
         snapshots.outputs = outputs::own().into_keys().collect();
         snapshots.named_outputs.clone_from(&state.origin.outputs);
         let mark = mark_of(&around.board.root);
@@ -189,7 +190,7 @@ impl<'a> Drive<'a> {
             subloop_lock: None,
             last_beat: None,
             edits: None,
-            is_skipped_said: false,
+            said_skipped: std::collections::BTreeSet::new(),
             mark,
             kept_outputs: (Iteration(0), 0),
         }

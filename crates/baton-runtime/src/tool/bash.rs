@@ -249,12 +249,12 @@ pub(super) fn run(
         ..shell.program(shop.root.path(), &argv, args.outside)
     };
     let spare = if args.outside { None } else { shell.ready().spare.take() };
-    let before = Listing::of(shop);
+    let before = Listing::of(shop, interrupt);
     let ran =
         sandbox::run_in(spare, &program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
     let moved = shell.look_after(args.outside);
     let mut data = said(&ran, id, &copy);
-    let changes = before.map(|before| before.changes(shop)).unwrap_or_default();
+    let changes = before.map(|before| before.changes(shop, interrupt)).unwrap_or_default();
     for file in &changes.all {
         if let Ok(opened) = shop.root.read(file) {
             shop.freshness().command_changed(file, opened.mtime);

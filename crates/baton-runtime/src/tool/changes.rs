@@ -11,6 +11,8 @@ use baton_core::id::Mtime;
 use super::Workshop;
 use crate::beneath::mtime_of;
 use crate::drive::outputs;
+use crate::sandbox::Interrupt;
+use crate::walk::{self, RuleFiles};
 
 /// In a larger project nothing is compared.
 const MOST: usize = 50_000;
@@ -40,19 +42,39 @@ impl Entry {
     }
 }
 
-/// The files of a project that git does not ignore.
-pub(super) struct Listing(BTreeMap<String, Entry>);
+/// The files of a project that git does not ignore, and the rules by which they were found.
+pub(super) struct Listing {
+    files: BTreeMap<String, Entry>,
+    rules: RuleFiles,
+}
 
 impl Listing {
-    /// `None`: there are too many.
-    pub(super) fn of(shop: &Workshop) -> Option<Listing> {
+    /// `None`: there are too many, or it was interrupted.
+    pub(super) fn of(shop: &Workshop, interrupt: &Interrupt) -> Option<Listing> {
+        Listing::after(
+            shop,
+            &Listing { files: BTreeMap::new(), rules: RuleFiles::new() },
+            interrupt,
+        )
+    }
+
+    /// The files now. What was there stays in the list, whatever new rules say.
+    fn after(shop: &Workshop, before: &Listing, interrupt: &Interrupt) -> Option<Listing> {
         let mut files = BTreeMap::new();
         let mut digests = shop.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut room = READ;
         let root = shop.root.access();
-        for name in super::find::walk(shop, ".", true) {
-            let path = root.join(&name);
+        let earlier = Some(&before.rules).filter(|_| !before.files.is_empty());
+        let walked = super::find::walk(shop, ".", true, earlier, interrupt).ok()?;
+        let mut names: BTreeSet<String> =
+            walked.files.into_iter().filter(|own| !own.is_link).map(|own| own.name).collect();
+        names.extend(before.files.keys().cloned());
+        for name in names {
+            let Some(path) = walk::path_of(&name).map(|path| root.join(path)) else { continue };
             let Ok(own) = path.symlink_metadata() else { continue };
+            if !own.is_file() {
+                continue;
+            }
             let look = (own.ino(), own.size(), own.ctime(), own.ctime_nsec());
             let known = digests.0.get(&name).filter(|known| known.0 == look).map(|known| known.1);
             let is_small = own.is_file() && own.size() <= FILE.min(room);
@@ -73,28 +95,31 @@ impl Listing {
                 return None;
             }
         }
-        Some(Listing(files))
+        Some(Listing { files, rules: walked.rules })
     }
 
     /// The differences now.
-    pub(super) fn changes(self, shop: &Workshop) -> Changes {
-        let Some(Listing(now)) = Listing::of(shop) else { return Changes::default() };
+    pub(super) fn changes(self, shop: &Workshop, interrupt: &Interrupt) -> Changes {
+        let Some(Listing { files: now, .. }) = Listing::after(shop, &self, interrupt) else {
+            return Changes::default();
+        };
         let mut changes = Changes::default();
         let is_there = |name: &str| now.contains_key(name);
-        let names: BTreeSet<&String> = self.0.keys().chain(now.keys()).collect();
+        let names: BTreeSet<&String> = self.files.keys().chain(now.keys()).collect();
         for name in names {
-            match (self.0.get(name), now.get(name)) {
+            match (self.files.get(name), now.get(name)) {
                 (Some(before), Some(after)) if before.is_same(after) => {
                     if before.mtime != after.mtime {
-                        changes.touched.push((name.clone(), before.mtime, after.mtime));
+                        changes.touched.push((walk::shown(name), before.mtime, after.mtime));
                     }
                 }
                 _ if outputs::is_made_by_tools(name, is_there) => changes.by_tools += 1,
                 (before, after) => {
+                    let name = walk::shown(name);
                     changes.all.push(name.clone());
                     match (before, after) {
-                        (None, _) => changes.created.push(name.clone()),
-                        (_, None) => changes.deleted.push(name.clone()),
+                        (None, _) => changes.created.push(name),
+                        (_, None) => changes.deleted.push(name),
                         _ => {}
                     }
                 }

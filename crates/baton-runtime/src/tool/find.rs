@@ -15,6 +15,8 @@ use serde_json::json;
 
 use super::look::here;
 use super::{Done, Refusal, Workshop, offer, refused};
+use crate::sandbox::Interrupt;
+use crate::walk::{self, KnownRules, RuleFiles, Walk, Walked};
 
 /// Paths that a search names.
 const PATHS: usize = 200;
@@ -60,12 +62,12 @@ pub(super) struct GlobArgs {
     hidden: bool,
 }
 
-pub(super) fn glob(shop: &Workshop, args: &GlobArgs) -> Done {
+pub(super) fn glob(shop: &Workshop, args: &GlobArgs, interrupt: &Interrupt) -> Done {
     let matcher = one_glob(&args.pattern)?;
     let folder = shop.root.inside(&args.path)?;
     shop.root.look(&folder)?;
     let mut paths: Vec<String> = Vec::new();
-    for path in walk(shop, &folder, args.hidden) {
+    for path in files(shop, &folder, args.hidden, interrupt)? {
         // A pattern counts from the folder that is looked in, or from the root.
         let from_folder = path.strip_prefix(&format!("{folder}/")).unwrap_or(&path);
         if matcher.is_match(&path) || matcher.is_match(from_folder) {
@@ -104,28 +106,43 @@ fn one_glob(pattern: &str) -> Result<GlobSet, Refusal> {
     set.map_err(|error| wrong(text::shown(&error.to_string(), 300)))
 }
 
-/// The files of a folder, from the root, in no order that means anything.
-pub(super) fn walk(shop: &Workshop, folder: &str, hidden: bool) -> Vec<String> {
-    let root = shop.root.access();
+/// The files of a folder, from the root, in no order that means anything. A name that is not UTF-8 is
+/// left out: no tool could be given it.
+fn files(
+    shop: &Workshop,
+    folder: &str,
+    hidden: bool,
+    interrupt: &Interrupt,
+) -> Result<Vec<String>, Refusal> {
+    let walked = walk(shop, folder, hidden, None, interrupt);
+    let walked = walked.map_err(|error| refused("IO", error.to_string()))?;
+    let files = walked.files.into_iter().filter(|own| !own.is_link && !own.name.contains('\0'));
+    Ok(files.map(|own| own.name).collect())
+}
+
+/// `earlier`: the rules of an earlier look, by which files count as well.
+pub(super) fn walk(
+    shop: &Workshop,
+    folder: &str,
+    hidden: bool,
+    earlier: Option<&RuleFiles>,
+    interrupt: &Interrupt,
+) -> Result<Walked, walk::Error> {
     let board = shop.board.as_ref().and_then(|own| own.strip_prefix(shop.root.path()).ok());
-    let board = board.map(|inside| root.join(inside));
-    let mut builder = ignore::WalkBuilder::new(root.join(folder));
-    builder
-        .hidden(!hidden)
-        .follow_links(false)
-        .require_git(false)
-        .git_global(false)
-        .parents(folder != ".")
-        .filter_entry(move |entry| {
-            let is_own = board.as_ref().is_some_and(|board| entry.path().starts_with(board));
-            entry.depth() == 0 || (entry.file_name() != ".git" && !is_own)
-        });
-    let files = builder.build().flatten().filter_map(|entry| {
-        let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-        let inside = entry.path().strip_prefix(&root).ok()?.to_str()?.to_owned();
-        is_file.then_some(inside)
-    });
-    files.collect()
+    let root = shop.root.access();
+    let walk = Walk {
+        root: &root,
+        start: folder,
+        opened: Some(folder).filter(|own| *own != ".").and_then(|own| shop.root.folder_at(own)),
+        above: shop.root.exclude(),
+        for_search: true,
+        only_visible: !hidden,
+        except: board.map(Path::to_owned).into_iter().collect(),
+        earlier,
+        with_look: earlier.is_some(),
+        interrupt,
+    };
+    walk.run(&mut KnownRules::default())
 }
 
 #[derive(Debug, Deserialize)]
@@ -142,7 +159,7 @@ pub(super) struct GrepArgs {
     hidden: bool,
 }
 
-pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Done {
+pub(super) fn grep(shop: &Workshop, args: &GrepArgs, interrupt: &Interrupt) -> Done {
     if args.pattern.len() > PATTERN {
         return Err(refused("BAD_PATTERN", format!("the pattern is longer than {PATTERN} bytes")));
     }
@@ -158,7 +175,7 @@ pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Done {
     shop.root.look(&inside)?;
     let mut files = match shop.root.is_file(&inside) {
         true => vec![inside],
-        false => walk(shop, &inside, args.hidden),
+        false => files(shop, &inside, args.hidden, interrupt)?,
     };
     files.retain(|file| {
         let name = Path::new(file).file_name().unwrap_or_default();
@@ -172,7 +189,7 @@ pub(super) fn grep(shop: &Workshop, args: &GrepArgs) -> Done {
         .build();
     for file in files {
         found.search(shop, &mut searcher, &matcher, &file);
-        if found.hits >= COUNTED {
+        if found.hits >= COUNTED || interrupt.is_at_once() {
             break;
         }
     }

@@ -10,3 +10,4 @@ mod context;
 mod files;
 mod models;
 mod streams;
+mod walk;

@@ -238,3 +238,208 @@ fn ignore_rules_count_up_to_the_top_of_a_work_tree_that_knows_the_project() {
     fs::write(project.join("a.rs"), "1\n").unwrap();
     assert_eq!(names_in(with_git(&project)), ["a.rs"]);
 }
+
+/// Runs a command of an agent in the project.
+fn agent(root: &Path, command: &str) {
+    let done = Command::new("sh").args(["-c", command]).current_dir(root).output().unwrap();
+    assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// What a new ignore rule would hide is shown, brought back and removed.
+#[test]
+fn an_agents_new_ignore_rules_hide_nothing_from_a_snapshot() {
+    let plants = [
+        ("src/.gitignore", "printf '*\\n' > src/.gitignore"),
+        (".gitignore", "printf '*\\n' > .gitignore"),
+        (".gitignore", "printf 'src/\\n*.rs\\nnew*\\n' >> .gitignore"),
+        ("src/.ignore", "printf '*\\n' > src/.ignore"),
+        ("src/deep/.gitignore", "printf '/er\\n.gitignore\\n' > src/deep/.gitignore"),
+        (".git/info/exclude", "mkdir -p .git/info; printf '*\\n' > .git/info/exclude"),
+        ("evil/.gitignore", "mkdir evil; printf '*\\n' > evil/.gitignore; echo x > evil/payload"),
+    ];
+    let work = "echo broken > src/lib.rs; echo x > src/deep/er/new.rs; rm src/deep/er/mod.rs";
+    for (plant, command) in plants {
+        let folder = project();
+        let root = folder.path();
+        git(root, &["init", "-q"]);
+        let before = seen(root);
+        let mut snapshots = with_git(root);
+        let id = snapshots.take().unwrap();
+        agent(root, &format!("{command}; {work}"));
+        let after = snapshots.take().unwrap();
+        let changed = snapshots.changed(&id, &after).unwrap();
+        let mut wanted = vec!["src/deep/er/mod.rs", "src/deep/er/new.rs", "src/lib.rs"];
+        if !plant.starts_with(".git/") {
+            wanted.push(plant);
+        }
+        if plant == "evil/.gitignore" {
+            wanted.push("evil/payload");
+        }
+        wanted.sort_unstable();
+        assert_eq!(changed, wanted, "{plant}");
+        // The next stage: the rules are there by now, and still hide nothing.
+        agent(root, "echo again > src/lib.rs");
+        let again = snapshots.take().unwrap();
+        assert_eq!(snapshots.changed(&after, &again).unwrap(), ["src/lib.rs"], "{plant}");
+        // By another process, as `baton undo` does it.
+        let mut undo = with_git(root);
+        undo.restore(&id).unwrap();
+        assert_eq!(seen(root), before, "{plant}");
+        // What was there before can be had back, too.
+        let kept = undo.kept().unwrap().to_owned();
+        undo.restore(&kept).unwrap();
+        assert_eq!(fs::read_to_string(root.join("src/lib.rs")).unwrap(), "again\n", "{plant}");
+        assert_eq!(root.join("evil/payload").exists(), plant == "evil/.gitignore");
+    }
+}
+
+/// Products of a build that a new rule names are not copied by the thousand; what was there stays
+/// covered all the same.
+#[test]
+fn many_files_that_only_a_new_rule_ignores_are_reported_and_not_kept() {
+    let folder = project();
+    let root = folder.path();
+    let mut snapshots = Snapshots::new(root, &root.join(".baton"), Disk::default());
+    let id = snapshots.take().unwrap();
+    let command = "printf 'node_modules/\\nsrc/\\n' >> .gitignore; mkdir node_modules; \
+                   i=0; while [ $i -lt 1500 ]; do echo $i > node_modules/$i; i=$((i+1)); done; \
+                   echo broken > src/lib.rs";
+    agent(root, command);
+    let after = snapshots.take().unwrap();
+    assert_eq!(snapshots.changed(&id, &after).unwrap(), [".gitignore", "src/lib.rs"]);
+    let lines = snapshots.skipped.lines().join("\n");
+    assert!(lines.contains("node_modules/"), "{lines}");
+    snapshots.restore(&id).unwrap();
+    assert_eq!(fs::read_to_string(root.join("src/lib.rs")).unwrap(), "fn add() {}\n");
+    // Nobody kept them: they stay.
+    assert_eq!(fs::read_dir(root.join("node_modules")).unwrap().count(), 1_500);
+}
+
+#[test]
+fn tracked_files_are_covered_though_a_rule_ignores_them_and_without_git_on_the_path() {
+    for (is_linked, version) in [(false, "2"), (false, "4"), (true, "2"), (true, "4")] {
+        let folder = project();
+        let main = folder.path();
+        git(main, &["init", "-q"]);
+        git(main, &["config", "index.version", version]);
+        fs::write(main.join("keep.log"), "kept\n").unwrap();
+        fs::write(main.join("target/tracked"), "kept\n").unwrap();
+        git(main, &["add", "-f", "keep.log", "target/tracked", "src", ".gitignore"]);
+        git(main, &["commit", "-q", "-m", "x"]);
+        let linked = folder.path().join("linked");
+        let root = match is_linked {
+            true => {
+                git(main, &["worktree", "add", "-q", linked.to_str().unwrap()]);
+                linked.as_path()
+            }
+            false => main,
+        };
+        // No variables at all: no git is found.
+        let new = || {
+            let board = root.join(".baton");
+            Snapshots::new(root, &board, Disk::default()).with_git(&Environment::of(&[]))
+        };
+        let mut snapshots = new();
+        let id = snapshots.take().unwrap();
+        let names = snapshots.names();
+        for name in ["keep.log", "target/tracked"] {
+            assert!(names.iter().any(|own| own == name), "{is_linked} {version}: {names:?}");
+        }
+        assert!(!names.iter().any(|own| own == "target/built" || own == "run.log"), "{names:?}");
+        agent(root, "rm keep.log; echo broken > target/tracked");
+        let mut changed = new().restore(&id).unwrap();
+        changed.sort();
+        assert_eq!(changed, ["keep.log", "target/tracked"]);
+        assert_eq!(fs::read_to_string(root.join("keep.log")).unwrap(), "kept\n");
+        assert_eq!(fs::read_to_string(root.join("target/tracked")).unwrap(), "kept\n");
+    }
+}
+
+#[test]
+fn names_that_are_not_utf8_are_brought_back_byte_for_byte() {
+    use std::os::unix::ffi::OsStrExt;
+    let name = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
+    let names = [
+        &b"caf\xe9.txt"[..],
+        b"\xff\xfe",
+        b"d\xe9p/x",
+        // Looks like the escape of another one, and is not.
+        b"caf\\xe9.txt",
+        b"caf00e9.txt",
+        "café.txt".as_bytes(),
+        b"new\nline \xc3",
+    ];
+    let folder = project();
+    let root = folder.path();
+    git(root, &["init", "-q"]);
+    fs::create_dir(root.join(name(b"d\xe9p"))).unwrap();
+    for (number, own) in names.iter().enumerate() {
+        fs::write(root.join(name(own)), format!("{number}\n")).unwrap();
+    }
+    std::os::unix::fs::symlink(name(b"\xff\xfe"), root.join(name(b"link\xff"))).unwrap();
+    fs::write(root.join(name(b"tracked\xe9.log")), "kept\n").unwrap();
+    git(root, &["add", "-A"]);
+    git(root, &["add", "-f", "--", ":(glob)tracked*.log"]);
+    let before = seen(root);
+    let mut snapshots = with_git(root);
+    let id = snapshots.take().unwrap();
+    agent(
+        root,
+        "rm -rf caf* d*p link* tracked* new*; for own in *; do :; done; rm -f \"$(printf '\\377\\376')\"",
+    );
+    fs::write(root.join(name(b"added\xe9")), "x").unwrap();
+    fs::write(root.join(name(b"caf\xe9.txt")), "changed").unwrap();
+    let after = snapshots.take().unwrap();
+    let changed = snapshots.changed(&id, &after).unwrap();
+    assert_eq!(changed.len(), names.len() + 3, "{changed:?}");
+    assert_eq!(with_git(root).restore(&id).unwrap().len(), changed.len());
+    assert_eq!(seen(root), before);
+    assert_eq!(with_git(root).take().unwrap(), id);
+}
+
+/// As earlier versions wrote them: the files alone.
+#[test]
+fn an_older_manifest_is_read_and_restored() {
+    let folder = project();
+    let root = folder.path();
+    let mut snapshots = Snapshots::new(root, &root.join(".baton"), Disk::default());
+    let id = snapshots.take().unwrap();
+    let store = root.join(".baton/snapshots");
+    let text = fs::read_to_string(store.join(format!("{id}.json"))).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let older = value["files"].to_string();
+    let older_id = blake3::hash(older.as_bytes()).to_hex()[..32].to_owned();
+    fs::write(store.join(format!("{older_id}.json")), &older).unwrap();
+    agent(root, "echo broken > src/lib.rs; echo x > new; echo x > new.log");
+    let mut changed = snapshots.restore(&older_id).unwrap();
+    changed.sort();
+    assert_eq!(changed, ["new", "src/lib.rs"]);
+    assert!(root.join("new.log").exists());
+}
+
+/// What cannot be looked at is not taken for removed, and is brought back where that is possible.
+#[test]
+fn files_and_folders_that_their_owner_cannot_read_do_not_stop_a_snapshot() {
+    let folder = project();
+    let root = folder.path();
+    let before = seen(root);
+    let mut snapshots = Snapshots::new(root, &root.join(".baton"), Disk::default());
+    let id = snapshots.take().unwrap();
+    agent(
+        root,
+        "echo broken > src/lib.rs; chmod 000 src empty; mkfifo pipe; rm run.sh; mkfifo run.sh",
+    );
+    let after = snapshots.take().unwrap();
+    let changed = snapshots.changed(&id, &after).unwrap();
+    let lines = snapshots.skipped.lines().join("\n");
+    assert!(lines.contains("2 pipes") && lines.contains("pipe"), "{lines}");
+    assert!(changed.contains(&"run.sh".to_owned()) && changed.contains(&"empty".to_owned()));
+    // Root reads everything.
+    if !rustix::process::geteuid().is_root() {
+        assert!(lines.contains("cannot be read"), "{lines}");
+        assert!(!changed.contains(&"src/deep/er/mod.rs".to_owned()), "{changed:?}");
+    }
+    snapshots.restore(&id).unwrap();
+    fs::remove_file(root.join("pipe")).unwrap();
+    assert_eq!(seen(root), before);
+}
