@@ -18,6 +18,8 @@ use crate::walk::{self, Above, Skip, Skipped};
 use crate::{load, store};
 
 const MOST_INDEX: u64 = 256 << 20;
+/// What git says is a note to the user: nobody waits long for it.
+const GIT_LIMIT: Duration = Duration::from_secs(4);
 
 /// Adds the line. `None`: the blackboard lies in no git repository.
 pub fn exclude(board: &Path) -> Result<Option<PathBuf>, Error> {
@@ -60,10 +62,33 @@ pub fn head_of(top: &Path) -> Option<String> {
 /// told.
 pub fn dirty(project: &Path, environment: &Environment) -> Option<usize> {
     let (top, own) = work_tree(project)?;
+    if !is_looked_at(top) {
+        return None;
+    }
     let args = ["status", "--porcelain", "--ignore-submodules"];
     let said = asked(top, &own, top, &args, environment)?;
     let changes = said.lines().filter(|line| !line.is_empty()).count();
     (changes > 0).then_some(changes)
+}
+
+/// True if git can look at a work tree without waiting: it opens whatever is in the place of a file of
+/// rules, and takes long where they have no measure.
+fn is_looked_at(top: &Path) -> bool {
+    let interrupt = Interrupt::default();
+    let walk = walk::Walk {
+        root: top,
+        start: "",
+        opened: None,
+        above: rules_above(top, false).0,
+        for_search: false,
+        only_visible: false,
+        except: Vec::new(),
+        earlier: None,
+        was_there: &|_| false,
+        with_look: false,
+        interrupt: &interrupt,
+    };
+    walk.run(&mut walk::KnownRules::default()).is_ok_and(|walked| walked.skipped.is_empty())
 }
 
 /// The files of a project that git tracks, by their paths from its root. `None`: there are none, or
@@ -166,7 +191,7 @@ fn asked(
         folder: inside.to_owned(),
         environment: variables,
         input: Vec::new(),
-        limit: Duration::from_secs(10),
+        limit: GIT_LIMIT,
         mark: "git".to_owned(),
         most: 64 << 20,
         copy: None,

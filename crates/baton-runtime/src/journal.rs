@@ -211,7 +211,7 @@ impl Journal {
 }
 
 fn open_for_append(path: &Path) -> Result<File, Error> {
-    let file = File::options().append(true).open(path);
+    let file = load::open_regular(File::options().append(true), 0, path);
     file.map_err(|source| load::Error::Io { path: path.to_owned(), source }.into())
 }
 

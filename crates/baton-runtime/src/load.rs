@@ -51,23 +51,31 @@ pub fn bytes_of_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     opened(regular(path, libc::O_NOFOLLOW)?, path, limit)
 }
 
+/// Opens a regular file to read it.
+fn regular(path: &Path, flags: i32) -> Result<File, Error> {
+    open_regular(File::options().read(true), flags, path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::Missing(path.to_owned()),
+        io::ErrorKind::InvalidInput => Error::NotAFile(path.to_owned()),
+        _ => Error::Io { path: path.to_owned(), source },
+    })
+}
+
 /// Opens a regular file, and nothing else: to open a pipe could wait for ever, to open a device could
 /// do anything. It may be exchanged after the first look, so it is looked at again.
-pub fn regular(path: &Path, flags: i32) -> Result<File, Error> {
-    let io = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => Error::Missing(path.to_owned()),
-        _ => Error::Io { path: path.to_owned(), source },
+pub fn open_regular(options: &mut fs::OpenOptions, flags: i32, path: &Path) -> io::Result<File> {
+    let check = |own: fs::Metadata| match own.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
     };
-    let is_file = |own: fs::Metadata| own.is_file();
-    if !fs::metadata(path).map(is_file).map_err(io)? {
-        return Err(Error::NotAFile(path.to_owned()));
+    match fs::metadata(path) {
+        Ok(own) => check(own)?,
+        // Whether it is made then is said by the options.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
-    let flags = libc::O_NONBLOCK | flags;
-    let file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
-    match file.metadata().map(is_file).map_err(io)? {
-        true => Ok(file),
-        false => Err(Error::NotAFile(path.to_owned())),
-    }
+    let file = options.custom_flags(libc::O_NONBLOCK | flags).open(path)?;
+    check(file.metadata()?)?;
+    Ok(file)
 }
 
 /// The inner error of `limited`: ours, or one to be dressed by the caller.

@@ -68,13 +68,9 @@ impl Lock {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(io)?;
         }
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(io)?;
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).write(true);
+        let mut file = load::open_regular(&mut options, 0, path).map_err(io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -128,7 +124,8 @@ impl Lock {
 
     /// Who holds it now, without taking it.
     pub fn holder(path: &Path) -> Option<String> {
-        let file = File::options().read(true).write(true).open(path).ok()?;
+        let mut options = File::options();
+        let file = load::open_regular(options.read(true).write(true), 0, path).ok()?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 load::text(path, 1_000).ok().map(|text| text.trim().to_owned())

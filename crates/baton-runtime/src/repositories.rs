@@ -228,7 +228,14 @@ impl Repositories {
         while let Some((path, depth)) = left.pop() {
             // The clock first: what changes after the look is later than it.
             let moment = SystemTime::now();
-            let Ok(own) = fs::symlink_metadata(&path) else { continue };
+            let own = match fs::symlink_metadata(&path) {
+                Ok(own) => own,
+                Err(error) => {
+                    // A path that is too long, or a folder that may not be entered.
+                    self.is_whole &= error.kind() == io::ErrorKind::NotFound;
+                    continue;
+                }
+            };
             if !own.is_dir() || path == self.ground.board {
                 continue;
             }

@@ -341,6 +341,7 @@ impl Snapshots {
             only_visible: false,
             except: board.strip_prefix(&project).map(Path::to_owned).into_iter().collect(),
             earlier: earlier.and_then(|own| own.rules.as_ref()),
+            was_there: &|name| earlier.is_some_and(|own| own.files.contains_key(name)),
             with_look: true,
             interrupt: &self.interrupt,
         };
@@ -599,7 +600,10 @@ impl Snapshots {
         let bytes = self.content(&entry.hash)?;
         match fs::symlink_metadata(&path).map(|now| now.is_file()) {
             Ok(false) => {
-                fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).map_err(io)?;
+                crate::view::remove_folder(&path);
+                if fs::symlink_metadata(&path).is_ok() {
+                    fs::remove_file(&path).map_err(io)?;
+                }
             }
             Ok(true) if entry.mode == LINK => self.disk.remove(&path)?,
             Ok(true) | Err(_) => {}

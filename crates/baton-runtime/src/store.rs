@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::load;
+
 /// As any program makes a file or a folder; the umask takes away from it.
 const NEW_FILE: u32 = 0o666;
 const NEW_FOLDER: u32 = 0o777;
@@ -440,7 +442,9 @@ impl Disk {
     pub fn append_at(&self, path: &Path, at: u64, text: &[u8]) -> Result<u64, Error> {
         let file = self
             .change(false, || {
-                File::options().create(true).truncate(false).write(true).read(true).open(path)
+                let mut options = File::options();
+                options.create(true).truncate(false).write(true).read(true);
+                load::open_regular(&mut options, 0, path)
             })
             .map_err(failed("open", path))?;
         let length = file.metadata().map_err(failed("read", path))?.len();
@@ -494,8 +498,13 @@ fn is_private(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|metadata| metadata.mode() & 0o077 == 0)
 }
 
+/// Only a folder: to open a pipe would wait for ever.
+fn open_folder(folder: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_DIRECTORY).open(folder)
+}
+
 fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all())
+    open_folder(folder).and_then(|folder| folder.sync_all())
 }
 
 /// A value as it is written to this file. A failure is never an empty record.
@@ -578,7 +587,7 @@ pub fn write_new(path: &Path, content: &[u8]) -> Result<(), Error> {
 /// Writes over the end of a file, where it is this one; false, and nothing done, where it is
 /// another. Not synced: only for what can be made again.
 pub fn append_before_end(path: &Path, end: &str, new: &str) -> Result<bool, Error> {
-    let mut file = match File::options().read(true).write(true).open(path) {
+    let mut file = match load::open_regular(File::options().read(true).write(true), 0, path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed("open", path)(error)),
@@ -620,7 +629,7 @@ impl FolderLock {
     /// Waits until the folder of this file is free.
     pub fn of_file(file: &Path) -> Result<FolderLock, Error> {
         let folder = folder_of(file);
-        let handle = File::open(folder).map_err(failed("lock", folder))?;
+        let handle = open_folder(folder).map_err(failed("lock", folder))?;
         handle.lock().map_err(failed("lock", folder))?;
         Ok(FolderLock { _handle: handle })
     }

@@ -217,7 +217,7 @@ pub fn prune(board: &Path, run: &str, is_dry: bool) -> (usize, u64) {
 }
 
 fn open_file(path: &Path) -> Result<File, Error> {
-    let file = File::options().append(true).read(true).open(path);
+    let file = load::open_regular(File::options().append(true).read(true), 0, path);
     file.map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
@@ -227,7 +227,8 @@ fn is_message(step: &Step) -> bool {
 
 impl Transcript {
     fn step_at(&self, (at, length): (u64, usize)) -> Option<Step> {
-        let mut file = File::open(self.folder.join(STEPS)).ok()?;
+        let path = self.folder.join(STEPS);
+        let mut file = load::open_regular(File::options().read(true), 0, &path).ok()?;
         file.seek(SeekFrom::Start(at)).ok()?;
         let mut bytes = vec![0; length];
         file.read_exact(&mut bytes).ok()?;

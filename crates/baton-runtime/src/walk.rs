@@ -171,7 +171,6 @@ pub struct Above {
 }
 
 /// Which folder is walked through, and by which rules.
-#[derive(Debug)]
 pub struct Walk<'a> {
     /// The path by which it is reached.
     pub root: &'a Path,
@@ -190,6 +189,8 @@ pub struct Walk<'a> {
     /// The rules of an earlier look. A file that only newer rules ignore is found all the same, as
     /// long as there are few: nobody hides what is there by a new rule.
     pub earlier: Option<&'a RuleFiles>,
+    /// Whether the earlier look found a file of this name: it is found again.
+    pub was_there: &'a dyn Fn(&str) -> bool,
     /// Looks at each file that is found.
     pub with_look: bool,
     pub interrupt: &'a Interrupt,
@@ -318,6 +319,12 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
+
+impl std::fmt::Debug for Walk<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Walk through {} from {:?}", self.root.display(), self.start)
+    }
+}
 
 impl Walk<'_> {
     pub fn run(&self, known: &mut KnownRules) -> Result<Walked, Error> {
@@ -601,7 +608,7 @@ impl Walker<'_, '_> {
             false => None,
         };
         let found = Found { name, is_link: entry.kind == FileType::Symlink, look };
-        if !newly {
+        if !newly || (self.walk.was_there)(&found.name) {
             self.found.files.push(found);
             return;
         }

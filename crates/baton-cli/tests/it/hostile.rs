@@ -5,6 +5,7 @@
 mod approvals;
 mod depth;
 mod injection;
+mod pipes;
 mod gates;
 mod projects;
 mod repositories;

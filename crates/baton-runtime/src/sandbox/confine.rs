@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::space::{LayerOrders, Within};
 use super::{How, Program};
-use crate::load::Environment;
+use crate::load::{self, Environment};
 
 /// How far a program is confined.
 #[derive(Debug, Clone, Default)]
@@ -445,7 +445,7 @@ impl Drop for StandIns {
             standing.remove(&path);
             let _ = match kind {
                 StandIn::Folder => fs::remove_dir(&path),
-                StandIn::File(text) => match fs::read(&path) {
+                StandIn::File(text) => match load::bytes(&path, load::SMALL) {
                     Ok(now) if now == text.as_bytes() => fs::remove_file(&path),
                     _ => Ok(()),
                 },

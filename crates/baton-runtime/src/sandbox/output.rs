@@ -104,7 +104,7 @@ impl Copy {
             // What a command says is nobody else's to read.
             let mut new = File::options();
             let new = new.write(true).create(true).truncate(true).mode(0o600);
-            self.file = new.open(&self.path).ok();
+            self.file = crate::load::open_regular(new, 0, &self.path).ok();
             let first = std::mem::take(&mut self.first);
             self.put(&first);
         }

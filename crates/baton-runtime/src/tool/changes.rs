@@ -64,7 +64,10 @@ impl Listing {
         let mut digests = shop.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut room = READ;
         let root = shop.root.access();
-        let earlier = Some(&before.rules).filter(|_| !before.files.is_empty());
+        let was_there = |name: &str| before.files.contains_key(name);
+        let is_first = before.files.is_empty() && before.rules.is_empty();
+        let earlier: Option<(&RuleFiles, &dyn Fn(&str) -> bool)> =
+            (!is_first).then_some((&before.rules, &was_there));
         let walked = super::find::walk(shop, ".", true, earlier, interrupt).ok()?;
         let mut names: BTreeSet<String> =
             walked.files.into_iter().filter(|own| !own.is_link).map(|own| own.name).collect();

@@ -120,12 +120,12 @@ fn files(
     Ok(files.map(|own| own.name).collect())
 }
 
-/// `earlier`: the rules of an earlier look, by which files count as well.
+/// `earlier`: the rules of an earlier look, by which files count as well, and its files.
 pub(super) fn walk(
     shop: &Workshop,
     folder: &str,
     hidden: bool,
-    earlier: Option<&RuleFiles>,
+    earlier: Option<(&RuleFiles, &dyn Fn(&str) -> bool)>,
     interrupt: &Interrupt,
 ) -> Result<Walked, walk::Error> {
     let board = shop.board.as_ref().and_then(|own| own.strip_prefix(shop.root.path()).ok());
@@ -138,7 +138,8 @@ pub(super) fn walk(
         for_search: true,
         only_visible: !hidden,
         except: board.map(Path::to_owned).into_iter().collect(),
-        earlier,
+        earlier: earlier.map(|own| own.0),
+        was_there: earlier.map_or(&|_| false, |own| own.1),
         with_look: earlier.is_some(),
         interrupt,
     };

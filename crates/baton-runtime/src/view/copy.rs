@@ -1,12 +1,18 @@
 //! Copies of files with their modes and times, and the removal of folders that their owner cannot
 //! read.
 
+use std::ffi::CString;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, utimensat};
+
+/// Folders in folders that are left in one piece.
+const DEEP: usize = 100;
+const MOST_ROUNDS: usize = 2_000;
 
 /// Copies one file or link, and makes the folders that it lies in.
 pub(super) fn one(from: &Path, to: &Path, name: &Path, own: &Metadata) -> io::Result<()> {
@@ -43,6 +49,9 @@ fn content(source: &Path, target: &Path, own: &Metadata) -> io::Result<()> {
             | rustix::fs::OFlags::NONBLOCK
             | rustix::fs::OFlags::CLOEXEC;
         let mut read = File::from(rustix::fs::open(source, flags, rustix::fs::Mode::empty())?);
+        if !read.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file any more"));
+        }
         let mut written = File::create_new(target)?;
         if rustix::fs::ioctl_ficlone(&written, &read).is_err() {
             io::copy(&mut read, &mut written)?;
@@ -79,28 +88,43 @@ fn take_times(path: &Path, own: &Metadata) {
     let _ = utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
+/// True for what has gone meanwhile, what its owner may not read, and what no path can name.
+fn is_passed_over(error: &io::Error) -> bool {
+    let kinds =
+        [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::InvalidFilename];
+    kinds.contains(&error.kind())
+}
+
 /// Copies a folder with all that it holds but `except`; the bytes of its files. What is neither a
-/// file, a link nor a folder is left out.
+/// file, a link nor a folder is left out, and what cannot be read.
 pub(super) fn whole(from: &Path, to: &Path, except: &Path) -> io::Result<u64> {
     fs::create_dir(to)?;
     let mut bytes = 0;
     let mut left = vec![(from.to_owned(), to.to_owned())];
     let mut folders = Vec::new();
     while let Some((from, to)) = left.pop() {
-        for entry in fs::read_dir(&from)? {
+        let entries = match fs::read_dir(&from) {
+            Err(error) if is_passed_over(&error) => continue,
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             let (source, target) = (entry.path(), to.join(entry.file_name()));
             let own = match entry.metadata() {
                 Ok(own) => own,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_passed_over(&error) => continue,
                 Err(error) => return Err(error),
             };
-            if own.is_dir() && source != except {
-                fs::create_dir(&target)?;
-                left.push((source, target));
+            let made = if own.is_dir() && source != except {
+                fs::create_dir(&target).map(|()| left.push((source, target)))
             } else if own.is_file() || own.is_symlink() {
-                content(&source, &target, &own)?;
-                bytes += own.len();
+                content(&source, &target, &own).map(|()| bytes += own.len())
+            } else {
+                Ok(())
+            };
+            match made {
+                Err(error) if is_passed_over(&error) => {}
+                made => made?,
             }
         }
         folders.push((from, to));
@@ -147,5 +171,39 @@ pub(super) fn remove(path: &Path) {
             }
         }
     }
-    let _ = fs::remove_dir_all(path);
+    for round in 0..MOST_ROUNDS {
+        if fs::remove_dir_all(path).is_ok() || flattened(path, round).is_none() {
+            return;
+        }
+    }
+}
+
+/// Moves a folder that is very deep in another one to its top: no path can name what is in it, and
+/// each folder on the way costs an open file.
+fn flattened(path: &Path, round: usize) -> Option<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let top = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let mut folder = top.try_clone().ok()?;
+    for _ in 0..DEEP {
+        let name = inner_folder(&folder)?;
+        let _ = rustix::fs::chmodat(&folder, &name, Mode::RWXU, AtFlags::empty());
+        folder = rustix::fs::openat(&folder, &name, flags, Mode::empty()).ok()?;
+    }
+    let name = inner_folder(&folder)?;
+    rustix::fs::renameat(&folder, &name, &top, format!(".deep-{round}")).ok()
+}
+
+/// The name of a folder in this one.
+fn inner_folder(folder: &OwnedFd) -> Option<CString> {
+    let mut entries = rustix::fs::Dir::read_from(folder).ok()?.flatten();
+    let is_wanted = |own: &rustix::fs::DirEntry| {
+        let name = own.file_name().to_bytes();
+        name != b"." && name != b".." && !name.starts_with(b".deep-")
+    };
+    let found = entries.find(|own| {
+        let stat = || rustix::fs::statat(folder, own.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+        is_wanted(own)
+            && stat().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    });
+    found.map(|own| own.file_name().to_owned())
 }

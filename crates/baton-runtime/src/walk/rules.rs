@@ -154,10 +154,16 @@ impl Rule {
 
 fn segments(path: &[u8]) -> Vec<Segment> {
     let mut segments = Vec::new();
-    for part in path.split(|byte| *byte == b'/') {
+    let mut parts = path.split(|byte| *byte == b'/').peekable();
+    while let Some(part) = parts.next() {
+        let is_any = part.len() > 1 && part.iter().all(|byte| *byte == b'*');
+        // An escaped slash is one, too.
+        let escapes = part.iter().rev().take_while(|byte| **byte == b'\\').count();
+        let is_escaped = escapes % 2 == 1 && parts.peek().is_some();
+        let part = if is_escaped { &part[..part.len() - 1] } else { part };
         match part {
-            b"**" if matches!(segments.last(), Some(Segment::Any)) => {}
-            b"**" => segments.push(Segment::Any),
+            _ if is_any && matches!(segments.last(), Some(Segment::Any)) => {}
+            _ if is_any => segments.push(Segment::Any),
             _ if is_plain(part) => segments.push(Segment::Plain(part.to_vec())),
             _ => segments.push(Segment::Pattern(part.to_vec())),
         }
