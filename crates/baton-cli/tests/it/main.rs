@@ -11,6 +11,7 @@ mod boards;
 mod cli;
 mod compaction;
 mod continuing;
+mod covered;
 mod gates;
 mod handoff;
 mod hostile;
