@@ -6,6 +6,7 @@ mod cmd;
 mod progress;
 mod reply;
 mod signals;
+mod terminal;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

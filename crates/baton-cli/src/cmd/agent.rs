@@ -23,6 +23,7 @@ use super::run::{asked, mind};
 use super::{Outcome, Place, setup};
 use crate::args::{ApproveArg, ExecArgs, ProtocolArg, TalkArgs};
 use crate::reply::{Failure, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING};
+use crate::terminal;
 
 /// A task that is longer is a file's content: name the file instead.
 const MAX_PROMPT: usize = 1 << 20;
@@ -159,8 +160,7 @@ impl<'a> Talk<'a> {
             ApproveArg::Auto => Mode::Auto,
             ApproveArg::Never => Mode::Never,
         };
-        let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        let person = (can_ask && !place.json).then(|| Arc::new(AtTerminal) as Arc<dyn Person>);
+        let person = (terminal::is_there() && !place.json).then(|| Arc::new(AtTerminal) as Arc<dyn Person>);
         let bench = Bench {
             project: &self.root,
             board: board.as_deref(),
@@ -244,11 +244,7 @@ struct AtTerminal;
 
 impl Person for AtTerminal {
     fn agrees(&self, question: &str) -> bool {
-        let mut err = std::io::stderr();
-        let _ = write!(err, "\n{question}\nRun exactly this? [y/N] ");
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).is_ok()
-            && matches!(line.trim(), "y" | "Y" | "yes" | "Yes")
+        terminal::agrees(&format!("\n{question}\nRun exactly this? [y/N] "))
     }
 }
 

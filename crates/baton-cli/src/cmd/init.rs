@@ -1,6 +1,5 @@
 //! `baton init`
 
-use std::io::{BufRead, Write};
 use std::path::Path;
 
 use baton_core::config::Config;
@@ -16,6 +15,7 @@ use super::run::is_asked;
 use super::{Outcome, Place, gate, scenario};
 use crate::args::InitArgs;
 use crate::reply::{Failure, Reply, USAGE};
+use crate::terminal;
 
 pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
     let root = place.new_board_path();
@@ -129,12 +129,5 @@ fn gates(place: &Place, root: &Path, is_wanted: bool) -> Result<(String, Value),
 
 /// Asks at the terminal; without one the answer is no.
 fn asked(place: &Place, said: &str) -> bool {
-    if !is_asked(place) {
-        return false;
-    }
-    let mut err = std::io::stderr();
-    let _ = write!(err, "{}Run and add now? [y/N] ", text::escaped(said));
-    let mut line = String::new();
-    let _ = std::io::stdin().lock().read_line(&mut line);
-    matches!(line.trim(), "y" | "Y" | "yes")
+    is_asked(place) && terminal::agrees(&format!("{}Run and add now? [y/N] ", text::escaped(said)))
 }

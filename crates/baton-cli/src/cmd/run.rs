@@ -1,6 +1,6 @@
 //! `baton run|resume|answer|stop`
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,6 +40,7 @@ use crate::reply::{
     DAMAGED, Failure, HELD, INTERNAL, LIMIT, PROTOCOL, Reply, USAGE, WAITING, counted,
 };
 use crate::signals::Request;
+use crate::terminal;
 
 pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let task = args.task.join(" ");
@@ -516,19 +517,15 @@ fn by_yes(question: &Question, by: Asker, may_approve: bool) -> Option<String> {
 
 /// Whether there is a person to ask at the terminal.
 pub(super) fn is_asked(place: &Place) -> bool {
-    !place.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    !place.json && terminal::is_there()
 }
 
 fn asked_edits(message: &str) -> Option<Edits> {
-    let mut err = std::io::stderr();
-    let _ = writeln!(err, "\n{}", baton_core::text::escaped(message));
-    let _ =
-        writeln!(err, "  keep: the project stays as it is, with what the stage had done so far");
-    let _ = writeln!(err, "  discard: it goes back; what is there now is kept as a snapshot");
-    let _ = write!(err, "keep or discard; empty to leave it for now: ");
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).ok()?;
-    match line.trim() {
+    let question = format!(
+        "\n{}\n  keep: the project stays as it is, with what the stage had done so far\n  discard: it goes back; what is there now is kept as a snapshot\nkeep or discard; empty to leave it for now: ",
+        baton_core::text::escaped(message)
+    );
+    match terminal::ask(&question)?.trim() {
         "keep" => Some(Edits::Keep),
         "discard" => Some(Edits::Discard),
         _ => None,
@@ -537,14 +534,13 @@ fn asked_edits(message: &str) -> Option<Edits> {
 
 /// Asks at the terminal, again after a wrong answer. `None`: no answer now.
 fn ask(question: &Question) -> Option<(String, String)> {
-    let mut err = std::io::stderr();
-    let shown = |text: &str| baton_core::text::escaped(text);
-    let _ = write!(err, "\n{}", shown(&view::question(question)));
+    let mut shown = format!("\n{}", baton_core::text::escaped(&view::question(question)));
     loop {
         let last = question.options.len();
-        let _ = write!(err, "Answer (1-{last} or name, optional comment; Enter to decide later): ");
-        let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line).ok()?;
+        shown.push_str(&format!(
+            "Answer (1-{last} or name, optional comment; Enter to decide later): "
+        ));
+        let line = terminal::ask(&shown)?;
         let (word, comment) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         if word.is_empty() {
             return None;
@@ -553,7 +549,7 @@ fn ask(question: &Question) -> Option<(String, String)> {
             return Some((option.option_id.clone(), comment.trim().to_owned()));
         }
         let word = baton_core::text::shown(word, 60);
-        let _ = writeln!(err, "`{word}` is not an option; answer {}", view::answers(question));
+        shown = format!("`{word}` is not an option; answer {}\n", view::answers(question));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `baton status|log|diff|undo|gc|trust`
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use baton_core::decision::Question;
@@ -21,6 +21,7 @@ use super::run::{failed, is_asked};
 use super::{Outcome, Place};
 use crate::args::{LogArgs, TrustArgs};
 use crate::reply::{Failure, HELD, INTERNAL, Reply, USAGE, counted, table};
+use crate::terminal;
 
 pub(super) fn status(place: &Place) -> Outcome {
     let board = place.board()?;
@@ -509,12 +510,6 @@ pub(super) fn trust(place: &Place, args: &TrustArgs) -> Outcome {
 
 /// Shows the commands and asks, where there is a terminal.
 fn is_refused(place: &Place, list: &str) -> bool {
-    if !is_asked(place) {
-        return false;
-    }
-    let mut err = std::io::stderr();
-    let _ = write!(err, "The blackboard's files name:\n{}Agree? [y/N] ", text::escaped(list));
-    let mut line = String::new();
-    let _ = std::io::stdin().lock().read_line(&mut line);
-    !matches!(line.trim(), "y" | "Y" | "yes")
+    let question = format!("The blackboard's files name:\n{}Agree? [y/N] ", text::escaped(list));
+    is_asked(place) && !terminal::agrees(&question)
 }

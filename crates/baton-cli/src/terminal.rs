@@ -1,0 +1,51 @@
+//! Questions at the terminal. What was typed before a question was shown answers nothing: it is thrown
+//! away, and so is all that follows the first line of an answer (a paste of several lines).
+
+use std::io::{IsTerminal, Stdin, Write};
+
+use rustix::termios::{QueueSelector, tcflush};
+
+/// Bytes of an answer that are read.
+const LONGEST: usize = 64 << 10;
+
+/// True if there is a user who can be asked: questions are shown on standard error, answers come from
+/// standard input.
+pub(crate) fn is_there() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Shows a question and reads one line. `None`: there is no answer (end of input, or no terminal).
+pub(crate) fn ask(question: &str) -> Option<String> {
+    let input = std::io::stdin();
+    if !is_there() {
+        return None;
+    }
+    // Where this fails, an answer could be older than its question.
+    tcflush(&input, QueueSelector::IFlush).ok()?;
+    let mut err = std::io::stderr();
+    write!(err, "{question}").and_then(|()| err.flush()).ok()?;
+    let line = line(&input);
+    let _ = tcflush(&input, QueueSelector::IFlush);
+    line
+}
+
+/// One line, read without a buffer that could keep what comes after it.
+fn line(input: &Stdin) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut byte = [0];
+    while bytes.len() < LONGEST {
+        match rustix::io::read(input, &mut byte) {
+            Ok(1) if byte[0] == b'\n' => break,
+            Ok(1) => bytes.push(byte[0]),
+            Err(rustix::io::Errno::INTR) => {}
+            // Half a line before the end of the input is no answer.
+            Ok(_) | Err(_) => return None,
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// True if the answer to a question is a clear yes: anything else is a no.
+pub(crate) fn agrees(question: &str) -> bool {
+    ask(question).is_some_and(|line| matches!(line.trim(), "y" | "Y" | "yes" | "Yes"))
+}
