@@ -63,14 +63,23 @@ impl Place {
         Place { environment, named_board, folder, json, warnings: RefCell::default() }
     }
 
-    /// The blackboard's folder: as named, or found from here upwards.
-    pub(crate) fn board_path(&self) -> Option<PathBuf> {
-        self.named_board.clone().or_else(|| board::find(&self.folder))
+    /// The blackboard's folder: as named, or found from here upwards. One that may not be used is an
+    /// error.
+    pub(crate) fn board_path(&self) -> Result<Option<PathBuf>, Failure> {
+        match &self.named_board {
+            Some(named) => {
+                board::named(named, &self.folder)?;
+                Ok(Some(named.clone()))
+            }
+            None => Ok(board::find(&self.folder, &self.environment)?),
+        }
     }
 
     /// The folder that `init` would make.
-    pub(crate) fn new_board_path(&self) -> PathBuf {
-        self.named_board.clone().unwrap_or_else(|| self.folder.join(board::FOLDER))
+    pub(crate) fn new_board_path(&self) -> Result<PathBuf, Failure> {
+        let path = self.named_board.clone().unwrap_or_else(|| self.folder.join(board::FOLDER));
+        board::named(&path, &self.folder)?;
+        Ok(path)
     }
 
     /// The project of a blackboard, which may not be there yet. A folder that Baton cannot work in is
@@ -103,13 +112,15 @@ impl Place {
     }
 
     /// The blackboard of a parent folder, which a new one in this folder would hide.
-    pub(crate) fn board_above(&self) -> Option<PathBuf> {
-        let above = self.folder.parent().filter(|_| self.named_board.is_none())?;
-        board::find(above)
+    pub(crate) fn board_above(&self) -> Result<Option<PathBuf>, Failure> {
+        match self.folder.parent().filter(|_| self.named_board.is_none()) {
+            Some(above) => Ok(board::find(above, &self.environment)?),
+            None => Ok(None),
+        }
     }
 
     pub(crate) fn board(&self) -> Result<Board, Failure> {
-        match self.board_path() {
+        match self.board_path()? {
             Some(path) => self.opened(&path),
             None => Err(self.no_board()),
         }
@@ -138,16 +149,26 @@ impl Place {
             .hint("`baton init` makes one; `--blackboard DIR` names one elsewhere")
     }
 
+    /// A file that the user named. One in a blackboard that is a link is refused.
+    pub(crate) fn file(&self, file: PathBuf) -> Result<PathBuf, Failure> {
+        board::named_file(&file, &self.folder)?;
+        Ok(file)
+    }
+
     /// The blackboard that a file is checked by: the named one, the one it lies in, that of the
     /// file's project, or the one of this place.
     pub(crate) fn board_of(&self, file: Option<&Path>) -> Result<Option<Board>, Failure> {
-        let of_project = |file: &Path| board::find(&std::fs::canonicalize(file).ok()?);
-        let path = match (&self.named_board, file) {
-            (Some(named), _) => Some(named.clone()),
-            (None, Some(file)) => {
-                board::enclosing(file).or_else(|| of_project(file)).or_else(|| self.board_path())
-            }
-            (None, None) => self.board_path(),
+        let Some(file) = file.filter(|_| self.named_board.is_none()) else {
+            return self.board_path()?.map(|path| self.opened(&path)).transpose();
+        };
+        board::named_file(file, &self.folder)?;
+        let of_project = match std::fs::canonicalize(file) {
+            Ok(file) => board::find(&file, &self.environment)?,
+            Err(_) => None,
+        };
+        let path = match board::enclosing(file).or(of_project) {
+            Some(path) => Some(path),
+            None => self.board_path()?,
         };
         path.map(|path| self.opened(&path)).transpose()
     }
@@ -196,7 +217,8 @@ fn shows_changes(command: &Command) -> bool {
 }
 
 fn mention_changed_rules(place: &Place, reply: &mut Reply) {
-    let Some(board) = place.board_path().and_then(|_| place.board().ok()) else { return };
+    let Ok(Some(path)) = place.board_path() else { return };
+    let Ok(board) = place.opened(&path) else { return };
     let Ok(Some(run)) = drive::last_run(&board) else { return };
     let changes = drive::changed_rules(&board, &run).unwrap_or_default();
     if changes.is_empty() {

@@ -116,6 +116,22 @@ impl From<board::Error> for Failure {
     fn from(error: board::Error) -> Failure {
         let code = if matches!(error, board::Error::Store(_)) { INTERNAL } else { USAGE };
         let mut failure = Failure::new(code, error.to_string());
+        failure.hint = match &error {
+            board::Error::LinkedBoard { to, .. } => {
+                let to = to.display();
+                Some(format!("remove the link; `--blackboard {to}` names the folder itself"))
+            }
+            board::Error::Planted(path) => {
+                let path = path.display();
+                Some(format!(
+                    "look at what is in it, then remove or rename it; if it is yours, name it: `--blackboard {path}`"
+                ))
+            }
+            board::Error::Occupied(path) => {
+                Some(format!("rename or remove {}, then `baton init`", path.display()))
+            }
+            _ => None,
+        };
         failure.problems = error.problems().to_vec();
         if !failure.problems.is_empty() {
             let count = text::counted(failure.problems.len(), "problem");

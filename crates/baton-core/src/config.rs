@@ -285,7 +285,21 @@ impl Limits {
             }
             is_raised
         }
+        let keep_number = |now: &mut u32, own: u32, other: u32| {
+            let mut value = Some(*now);
+            let is_raised = keep(&mut value, Some(own), Some(other));
+            *now = value.unwrap_or(own);
+            is_raised
+        };
         let raised = [
+            (
+                "iterations",
+                keep_number(&mut self.iterations, users.iterations, projects.iterations),
+            ),
+            (
+                "stage_minutes",
+                keep_number(&mut self.stage_minutes, users.stage_minutes, projects.stage_minutes),
+            ),
             ("minutes", keep(&mut self.minutes, users.minutes, projects.minutes)),
             ("tokens", keep(&mut self.tokens, users.tokens, projects.tokens)),
             ("dollars", keep(&mut self.dollars, users.dollars, projects.dollars)),

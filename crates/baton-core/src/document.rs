@@ -5,11 +5,15 @@
 
 mod de;
 mod json;
+mod strict;
 mod toml;
 
 use serde::de::DeserializeOwned;
 
 use crate::problem::{Place, Problem};
+
+pub(crate) use strict::NoKeyTwice;
+pub use strict::Strict;
 
 /// No document of ours comes near it; the tree of a hostile one would take many times its size.
 pub const MAX_BYTES: usize = 1 << 20;

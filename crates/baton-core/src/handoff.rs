@@ -12,7 +12,7 @@ pub mod reading;
 
 use serde::de::DeserializeOwned;
 
-use crate::document::{self, Document};
+use crate::document::{self, Document, NoKeyTwice};
 use crate::problem::{Place, Problem};
 
 /// The folders that an iteration leaves.
@@ -36,7 +36,8 @@ pub fn read_long<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     if text.len() <= document::MAX_BYTES {
         return Document::json(text)?.read();
     }
-    serde_json::from_str(text).map_err(|error| {
+    let read = serde_json::from_str::<NoKeyTwice>(text).and_then(|_| serde_json::from_str(text));
+    read.map_err(|error| {
         let whole = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).max(1);
         let message = error.to_string();
         let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);

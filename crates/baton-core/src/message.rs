@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::document::Strict;
 use crate::id::Tokens;
 use crate::problem::Problem;
 use crate::text;
@@ -280,7 +281,7 @@ pub fn tool_call(id: String, name: String, arguments: &str) -> Result<ToolCall, 
     }
     // Models write nothing for a tool without arguments.
     let text = if arguments.trim().is_empty() { "{}" } else { arguments };
-    match serde_json::from_str::<Value>(text) {
+    match serde_json::from_str::<Strict>(text).map(|Strict(value)| value) {
         Ok(Value::Object(arguments)) => Ok(ToolCall { id, name, arguments }),
         Ok(_) => broken("the arguments are not a JSON object".to_owned()),
         Err(error) => {

@@ -2,6 +2,7 @@
 //! (openat2): neither `..` nor a link leads out, also not one that is swapped while we look. What is
 //! written appears whole, under its name or not at all.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -11,9 +12,10 @@ use std::path::{Component, Path, PathBuf};
 use baton_core::id::Mtime;
 use baton_core::mention::Target;
 use baton_core::observation::shapes::{Entry, Kind};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::board;
 use crate::load;
 use crate::repositories::is_repository_name;
 use crate::walk::{self, Above};
@@ -39,6 +41,12 @@ pub enum Error {
     Protected(String),
     #[error("`{0}` is part of a repository, which file tools do not change")]
     Repository(String),
+    #[error("`{0}` belongs to a blackboard, which agents neither write nor make; use another name")]
+    Board(String),
+    #[error(
+        "`{path}` is read-only (mode {mode:o}): whoever made it so does not want it changed; leave it, and say in your answer what should be changed in it"
+    )]
+    ReadOnly { path: String, mode: u32 },
     #[error("`{path}`: {source}")]
     Io { path: String, source: io::Error },
 }
@@ -50,7 +58,8 @@ impl Error {
             Error::Outside(_) => "OUTSIDE",
             Error::Missing(_) => "NOT_FOUND",
             Error::Kind { .. } => "WRONG_KIND",
-            Error::Protected(_) | Error::Repository(_) => "PROTECTED",
+            Error::Protected(_) | Error::Repository(_) | Error::Board(_) => "PROTECTED",
+            Error::ReadOnly { .. } => "READ_ONLY",
             Error::Io { .. } => "IO",
         }
     }
@@ -216,12 +225,13 @@ impl Root {
 
     /// Refuses a path that may not be written at all. Asked first: no other reason matters then.
     pub fn check_writable(&self, inside: &str) -> Result<(), Error> {
-        if is_in_repository(Path::new(inside)) {
-            return Err(Error::Repository(shown(inside)));
-        }
+        refuse_name(Path::new(inside), inside)?;
         let (folder, name) = inside.rsplit_once('/').unwrap_or((".", inside));
         match self.resolve(folder, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(parent) => self.check_free(&parent, name, inside),
+            Ok(parent) => {
+                self.check_free(&parent, name, inside)?;
+                check_mode(&parent, name, inside)
+            }
             // Folders are checked when they are made.
             Err(Error::Missing(_)) => Ok(()),
             Err(error) => Err(error),
@@ -239,6 +249,7 @@ impl Root {
         }
         let parent = self.folder(folder)?;
         self.check_free(&parent, name, inside)?;
+        check_mode(&parent, name, inside)?;
         let old = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).ok();
         let mode = match old.map(|old| (FileType::from_raw_mode(old.st_mode), old.st_mode)) {
             None => Mode::from_raw_mode(0o644),
@@ -301,9 +312,7 @@ impl Root {
         let Ok(relative) = real.strip_prefix(&self.path) else {
             return Err(Error::Outside(shown(inside)));
         };
-        if is_in_repository(&relative.join(name)) {
-            return Err(Error::Repository(shown(inside)));
-        }
+        refuse_name(&relative.join(name), inside)?;
         let lower = |path: &Path| path.to_string_lossy().to_lowercase();
         let target = PathBuf::from(lower(&real.join(name)));
         let is_protected =
@@ -319,6 +328,52 @@ impl Root {
 /// below it, or the file in place of one.
 fn is_in_repository(inside: &Path) -> bool {
     inside.components().any(|part| is_repository_name(part.as_os_str()))
+}
+
+/// Refuses what belongs to a repository or a blackboard by its name, there or not.
+fn refuse_name(path: &Path, inside: &str) -> Result<(), Error> {
+    if is_in_repository(path) {
+        return Err(Error::Repository(shown(inside)));
+    }
+    match is_in_board(path) {
+        true => Err(Error::Board(shown(inside))),
+        false => Ok(()),
+    }
+}
+
+/// True for everything in a `.baton`, and for the files by which a folder `orchestrator` is one.
+fn is_in_board(inside: &Path) -> bool {
+    let parts: Vec<&OsStr> = inside.components().map(Component::as_os_str).collect();
+    let is =
+        |at: usize, name: &str| parts.get(at).is_some_and(|part| part.eq_ignore_ascii_case(name));
+    (0..parts.len()).any(|at| {
+        let is_memory = is(at, board::FOREIGN_FOLDER) && is(at + 1, "memory");
+        is(at, board::FOLDER)
+            || is_memory && board::MEMORY_FILES.iter().any(|name| is(at + 2, name))
+            || is_memory && is(at + 2, "prompts") && parts.get(at + 3).is_some_and(is_prompt)
+    })
+}
+
+fn is_prompt(name: &&OsStr) -> bool {
+    let name = name.to_string_lossy().to_lowercase();
+    baton_core::pack::prompt_agent(&name).is_some()
+}
+
+/// Refuses a file that nobody may write by its mode, also where this process could replace it.
+fn check_mode(parent: &OwnedFd, name: &str, inside: &str) -> Result<(), Error> {
+    let Ok(own) = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Ok(());
+    };
+    let mode = own.st_mode & 0o7777;
+    let may_not = || {
+        let may = rustix::fs::accessat(parent, name, Access::WRITE_OK, AtFlags::EACCESS);
+        may == Err(Errno::ACCESS)
+    };
+    let is_file = FileType::from_raw_mode(own.st_mode) == FileType::RegularFile;
+    match is_file && (mode & 0o222 == 0 || may_not()) {
+        true => Err(Error::ReadOnly { path: shown(inside), mode }),
+        false => Ok(()),
+    }
 }
 
 fn shown(inside: &str) -> String {

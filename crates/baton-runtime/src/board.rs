@@ -1,5 +1,7 @@
 //! A blackboard on disk: finding it, opening it as it is, making a new one. Opening never writes.
 
+mod find;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -14,6 +16,11 @@ use baton_core::{plan, report, text};
 
 use crate::load::{self, Environment};
 use crate::{builtin, store};
+
+pub(crate) use find::{
+    FILES as MEMORY_FILES, is_board, is_made_by_us, is_name, is_unfinished, prompts,
+};
+pub use find::{find, named, named_file};
 
 /// The folder that `init` makes.
 pub const FOLDER: &str = ".baton";
@@ -39,9 +46,13 @@ pub enum Error {
     NotABoard(PathBuf),
     #[error("{} is a link: it could lead anywhere, and a blackboard has none", .0.display())]
     Link(PathBuf),
+    #[error("{} is a link to {}: a blackboard is a folder of its project, not a link", path.display(), to.display())]
+    LinkedBoard { path: PathBuf, to: PathBuf },
+    #[error("{} appeared while an agent worked in this project: it is not used", .0.display())]
+    Planted(PathBuf),
     #[error("{} is already a blackboard (`baton pack use` switches its pack)", .0.display())]
     Exists(PathBuf),
-    #[error("{} exists and is not an empty folder", .0.display())]
+    #[error("{} exists and is not a blackboard: it has no `memory` folder with a plan, a history, a policy or prompts", .0.display())]
     Occupied(PathBuf),
     #[error(
         "there is no pack `{name}`; built in are {known}; a folder with a `pack.toml` is a pack too"
@@ -80,20 +91,6 @@ pub struct Board {
     own_prompts: BTreeSet<AgentName>,
 }
 
-/// The blackboard of `start` or of the nearest parent that has one. A `.baton` ends the search even
-/// if it is damaged: another project's blackboard further up is not what was meant.
-pub fn find(start: &Path) -> Option<PathBuf> {
-    start.ancestors().find_map(|folder| {
-        let own = folder.join(FOLDER);
-        let foreign = folder.join(FOREIGN_FOLDER);
-        if own.symlink_metadata().is_ok() {
-            Some(own)
-        } else {
-            is_board(&foreign).then_some(foreign)
-        }
-    })
-}
-
 /// Why no blackboard can be in this folder: agents and their sandbox need a project that is not the
 /// whole machine and does not contain the home folder.
 pub fn unsuitable(project: &Path, environment: &Environment) -> Option<String> {
@@ -116,13 +113,6 @@ pub fn unsuitable(project: &Path, environment: &Environment) -> Option<String> {
 pub fn enclosing(file: &Path) -> Option<PathBuf> {
     let file = fs::canonicalize(file).ok()?;
     file.ancestors().skip(1).take(4).find(|folder| is_board(folder)).map(Path::to_owned)
-}
-
-fn is_board(path: &Path) -> bool {
-    let memory = path.join("memory");
-    ["dev_plan.md", "project_history.md", "verification_policy.json", "prompts"]
-        .into_iter()
-        .any(|name| memory.join(name).exists())
 }
 
 /// What is written through a link is somebody else's file, and what is read through it goes to a
@@ -148,6 +138,7 @@ fn link_in(folder: &Path, depth: usize) -> Option<PathBuf> {
 
 impl Board {
     pub fn open(root: &Path, environment: &Environment) -> Result<Board, Error> {
+        find::refuse_link(root)?;
         if !is_board(root) {
             return Err(Error::NotABoard(root.to_owned()));
         }
@@ -538,11 +529,18 @@ pub struct NewBoard<'a> {
 impl NewBoard<'_> {
     /// Makes the blackboard, whole or not at all.
     pub fn create(&self) -> Result<Pack, Error> {
+        self.create_within(None)
+    }
+
+    /// The same, remembered in the folder of Baton's own state as made by this user.
+    pub fn create_within(&self, state: Option<&Path>) -> Result<Pack, Error> {
+        find::refuse_link(self.root)?;
+        // Of several processes that find none, one makes it and the others find that one.
+        let _alone = store::alone_in(self.root);
         if is_board(self.root) {
             return Err(Error::Exists(self.root.to_owned()));
         }
-        let is_empty = || fs::read_dir(self.root).is_ok_and(|mut entries| entries.next().is_none());
-        if self.root.symlink_metadata().is_ok() && !is_empty() {
+        if self.root.symlink_metadata().is_ok() && !is_unfinished(self.root) {
             return Err(Error::Occupied(self.root.to_owned()));
         }
         let files = pack_files(self.pack)?;
@@ -564,7 +562,10 @@ impl NewBoard<'_> {
         let others = ["reports/archive", "cache", "state", "journal", "transcripts", "handoffs"];
         let folders: Vec<PathBuf> =
             agents.chain(others.map(str::to_owned)).map(PathBuf::from).collect();
-        store::create_folder(self.root, &written, &folders)?;
+        store::create_folder(self.root, &written, &folders, |draft| {
+            find::remember(self.root, draft, state);
+            is_unfinished(self.root)
+        })?;
         Ok(pack)
     }
 }

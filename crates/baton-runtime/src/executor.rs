@@ -18,7 +18,7 @@ use baton_core::prompt::Correction;
 use crate::agent::Mind;
 use crate::load::Environment;
 use crate::model::{Client, Delta, Kind, Tags, catalogue};
-use crate::repositories::{self, Ground, Repositories};
+use crate::repositories::{Ground, Repositories};
 use crate::sandbox::{self, Confine, How, Interrupt, Program};
 use crate::view::{View, Views};
 
@@ -390,10 +390,7 @@ impl Executor for Agent {
         let ran = sandbox::run(&program, interrupt).map_err(Unusable)?;
         if let Some(mut own) = repositories {
             let moved = own.move_new_aside().map_err(|error| cannot_look(&error))?;
-            if !moved.is_empty() {
-                let names = own.told(&moved).join(", ");
-                hear(Told::Notice(&format!("{}: {names}", repositories::MOVED)));
-            }
+            own.notices(&moved, "").iter().for_each(|notice| hear(Told::Notice(notice)));
         }
         let milliseconds = whole_milliseconds(ran.time);
         let output = ran.stdout.text();

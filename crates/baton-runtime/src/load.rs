@@ -403,7 +403,9 @@ pub fn config(
     let config = whole.map_or_else(|| Ok(Config::default()), |document| Config::read(&document));
     let mut config = config.map_err(Error::Invalid)?;
     for name in config.limits.keep_to(&users, &projects) {
-        let message = format!("`limits.{name}` of the project is above your own, which is kept");
+        let message = format!(
+            "`limits.{name}` of the project is above your own, which is kept; your own file, a variable or a flag raises it"
+        );
         warnings.push(Problem::warning("config-limit", message));
     }
     Ok((config, warnings))

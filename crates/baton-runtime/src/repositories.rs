@@ -1,7 +1,7 @@
-//! Repositories inside the project. Git and its like run programs that a repository's own settings
-//! name, as soon as the user, a prompt or an editor looks at it. So those that are there are read-only
-//! for commands of agents, and one that a command made is moved aside: renamed where it is, so that
-//! nothing finds it.
+//! Repositories and blackboards inside the project. Git and its like run programs that a repository's
+//! own settings name, as soon as the user, a prompt or an editor looks at it; Baton works by the prompts
+//! and rules of the blackboard that it finds. So those that are there are read-only for commands of
+//! agents, and one that a command made is moved aside: renamed where it is, so that nothing finds it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::board;
 use crate::load::{self, Environment};
 use crate::sandbox::{Protected, StandIn};
 use crate::{store, view};
@@ -38,14 +39,55 @@ pub fn is_repository_name(name: &OsStr) -> bool {
     NAMES.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// Begins the line for the user.
-pub const MOVED: &str = "moved aside, since git would run what they name";
+/// Begin the lines for the user.
+const MOVED: &str = "moved aside, since git would run what they name";
+const MOVED_BOARD: &str = "moved aside, since agents do not make blackboards";
 
 /// What was renamed: from, to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     pub from: PathBuf,
     pub to: PathBuf,
+    /// False for a repository.
+    pub is_board: bool,
+}
+
+/// True if a folder was not there when an agent began to work in a project above it, and that work is
+/// not over. `state`: the folder of Baton's own state.
+pub(crate) fn is_new_in_work(board: &Path, state: Option<&Path>) -> bool {
+    let Some(state) = state else { return false };
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let (Some(parent), Some(name)) = (board.parent().and_then(real), board.file_name()) else {
+        return false;
+    };
+    let path = parent.join(name);
+    parent.ancestors().any(|project| {
+        let known = read_known(&list_file(state, project));
+        known.is_some_and(|known| known.get(&path).copied() != identity(&path))
+    })
+}
+
+/// The file in which the list of a project is kept while an agent works there.
+fn list_file(state: &Path, project: &Path) -> PathBuf {
+    let name = blake3::hash(project.as_os_str().as_bytes()).to_hex()[..16].to_owned();
+    state.join(FOLDER).join(name)
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    let own = fs::symlink_metadata(path).ok()?;
+    Some((own.dev(), own.ino()))
+}
+
+fn read_known(file: &Path) -> Option<BTreeMap<PathBuf, Identity>> {
+    let bytes = load::bytes(file, MOST_KNOWN).ok()?;
+    let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+    let read = |entry: &[u8]| {
+        let mut parts = entry.splitn(3, |byte| *byte == b' ');
+        let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u64>().ok();
+        let identity = (number()?, number()?);
+        Some((PathBuf::from(OsString::from_vec(parts.next()?.to_vec())), identity))
+    };
+    entries.map(read).collect()
 }
 
 /// A project whose repositories are looked after.
@@ -56,6 +98,8 @@ pub struct Ground {
     board: PathBuf,
     /// See [`FOLDER`].
     file: Option<PathBuf>,
+    /// The folder of Baton's own state.
+    state: Option<PathBuf>,
 }
 
 impl Ground {
@@ -67,9 +111,8 @@ impl Ground {
     pub fn within(project: &Path, board: &Path, state: Option<&Path>) -> Ground {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let project = real(project);
-        let name = blake3::hash(project.as_os_str().as_bytes()).to_hex()[..16].to_owned();
-        let file = state.map(|state| state.join(FOLDER).join(name));
-        Ground { project, board: real(board), file }
+        let file = state.map(|state| list_file(state, &project));
+        Ground { project, board: real(board), file, state: state.map(Path::to_owned) }
     }
 
     /// True if a process died while an agent worked here.
@@ -126,6 +169,8 @@ struct Folder {
     folders: Vec<OsString>,
     /// Entries by which a repository is found.
     repositories: Vec<OsString>,
+    /// Entries that have the name of a blackboard.
+    boards: Vec<OsString>,
     /// True if the folder itself is a repository without a work tree.
     is_bare: bool,
 }
@@ -136,7 +181,10 @@ impl Repositories {
         self.known = self.look();
         let Some(file) = &self.ground.file else { return Ok(()) };
         let mut bytes = Vec::new();
-        for (path, (device, inode)) in &self.known {
+        let board = &self.ground.board;
+        let own = identity(board).map(|own| (board, own));
+        let known = self.known.iter().map(|(path, own)| (path, *own));
+        for (path, (device, inode)) in known.chain(own) {
             bytes.extend_from_slice(format!("{device} {inode} ").as_bytes());
             bytes.extend_from_slice(path.as_os_str().as_bytes());
             bytes.push(0);
@@ -149,15 +197,7 @@ impl Repositories {
 
     /// What a process that died had written down.
     fn left_behind(&self) -> Option<BTreeMap<PathBuf, Identity>> {
-        let bytes = load::bytes(self.ground.file.as_ref()?, MOST_KNOWN).ok()?;
-        let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
-        let read = |entry: &[u8]| {
-            let mut parts = entry.splitn(3, |byte| *byte == b' ');
-            let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u64>().ok();
-            let identity = (number()?, number()?);
-            Some((PathBuf::from(OsString::from_vec(parts.next()?.to_vec())), identity))
-        };
-        entries.map(read).collect()
+        read_known(self.ground.file.as_ref()?)
     }
 
     /// For commands that may write the project: these stay as they are.
@@ -165,7 +205,8 @@ impl Repositories {
         // A link cannot be protected; one that is replaced is moved aside. That at the top is always
         // protected.
         let top = self.ground.project.join(".git");
-        let paths = self.known.keys().filter(move |path| **path != top && !path.is_symlink());
+        let is_own = move |path: &Path| path == top || path == self.ground.board;
+        let paths = self.known.keys().filter(move |path| !is_own(path) && !path.is_symlink());
         paths.map(|path| Protected { path: path.clone(), stand_in: StandIn::Folder })
     }
 
@@ -180,18 +221,24 @@ impl Repositories {
         let before = self.moved.len();
         for _ in 0..ROUNDS {
             let found = self.look();
-            let is_new = |own: &(&PathBuf, &Identity)| self.known.get(own.0) != Some(own.1);
+            let state = self.ground.state.as_deref();
+            // The user may make a blackboard at the same time.
+            let is_users = |path: &Path| {
+                path.file_name().is_some_and(board::is_name) && board::is_made_by_us(path, state)
+            };
+            let is_new = |own: &(&PathBuf, &Identity)| {
+                self.known.get(own.0) != Some(own.1) && !is_users(own.0)
+            };
             let new: Vec<PathBuf> =
                 found.iter().filter(is_new).map(|(path, _)| path.clone()).collect();
             if new.is_empty() {
                 break;
             }
             for path in new {
-                // A repository without a work tree is found by this file.
-                let is_entry = path.file_name().is_some_and(is_repository_name);
-                let from = if is_entry { path } else { path.join("HEAD") };
-                let to = moved_aside(&from)?;
-                self.moved.push(Moved { from, to });
+                for (from, is_board) in entries_by_which_found(&path) {
+                    let to = moved_aside(&from)?;
+                    self.moved.push(Moved { from, to, is_board });
+                }
             }
         }
         Ok(self.moved[before..].to_vec())
@@ -217,6 +264,16 @@ impl Repositories {
     pub fn told(&self, moved: &[Moved]) -> Vec<String> {
         let line = |own: &Moved| format!("{} → {}", self.shown(&own.from), self.shown(&own.to));
         moved.iter().map(line).collect()
+    }
+
+    /// What the user is told about what was moved. `when`: more words on how it came about.
+    pub fn notices(&self, moved: &[Moved], when: &str) -> Vec<String> {
+        let of = |is_board: bool| -> Vec<Moved> {
+            moved.iter().filter(|own| own.is_board == is_board).cloned().collect()
+        };
+        let kinds = [(MOVED, of(false)), (MOVED_BOARD, of(true))];
+        let kinds = kinds.into_iter().filter(|(_, moved)| !moved.is_empty());
+        kinds.map(|(why, moved)| format!("{why}{when}: {}", self.told(&moved).join(", "))).collect()
     }
 
     /// Every repository that is there now. A folder is read again only where it changed.
@@ -246,13 +303,15 @@ impl Repositories {
             let look = ((own.dev(), own.ino()), own.ctime(), own.ctime_nsec());
             let known = before.remove(&path).filter(|own| own.is_settled && own.look == look);
             let folder = known.unwrap_or_else(|| Folder::read(&path, look, moment));
-            let identity = |path: &Path| {
-                let own = fs::symlink_metadata(path).ok()?;
-                Some((own.dev(), own.ino()))
-            };
             for name in &folder.repositories {
                 let path = path.join(name);
                 found.extend(identity(&path).map(|own| (path, own)));
+            }
+            for name in &folder.boards {
+                let path = path.join(name);
+                if self.ground.is_other_board(&path) {
+                    found.extend(identity(&path).map(|own| (path, own)));
+                }
             }
             if folder.is_bare {
                 found.insert(path.clone(), look.0);
@@ -278,7 +337,7 @@ impl Drop for Repositories {
 
 impl Folder {
     fn read(path: &Path, look: (Identity, i64, i64), moment: SystemTime) -> Folder {
-        let (mut folders, mut repositories) = (Vec::new(), Vec::new());
+        let (mut folders, mut repositories, mut boards) = (Vec::new(), Vec::new(), Vec::new());
         let (mut head, mut objects, mut refs, mut common) = (false, false, false, false);
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -292,14 +351,56 @@ impl Folder {
             }
             if is_repository_name(&name) {
                 repositories.push(name);
-            } else if is_folder {
+                continue;
+            }
+            if board::is_name(&name) {
+                boards.push(name.clone());
+            }
+            if is_folder {
                 folders.push(name);
             }
         }
         let is_bare = head && (common || objects && refs);
         let is_settled = is_settled((look.1, look.2), moment);
-        Folder { look, is_settled, folders, repositories, is_bare }
+        Folder { look, is_settled, folders, repositories, boards, is_bare }
     }
+}
+
+impl Ground {
+    /// True if this is a blackboard, and not that of this work.
+    fn is_other_board(&self, path: &Path) -> bool {
+        let is_baton =
+            path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(board::FOLDER));
+        // Nothing finds an empty `.baton`, which may be a stand-in.
+        let is_found = if is_baton { !board::is_unfinished(path) } else { board::is_board(path) };
+        is_found && *path != self.board
+    }
+}
+
+/// What has to be renamed so that nothing finds a repository or a blackboard; true for a blackboard.
+fn entries_by_which_found(path: &Path) -> Vec<(PathBuf, bool)> {
+    let name = path.file_name().unwrap_or_default();
+    if is_repository_name(name) {
+        return vec![(path.to_owned(), false)];
+    }
+    if name.eq_ignore_ascii_case(board::FOLDER) {
+        return vec![(path.to_owned(), true)];
+    }
+    if !(name.eq_ignore_ascii_case(board::FOREIGN_FOLDER) && board::is_board(path)) {
+        // A repository without a work tree is found by this file.
+        return vec![(path.join("HEAD"), false)];
+    }
+    // Not the whole folder: it may hold the project's own code. A link is renamed, never what it
+    // leads to.
+    let memory = path.join("memory");
+    let prompts = memory.join("prompts");
+    if let Some(link) = [path, &memory, &prompts].into_iter().find(|own| own.is_symlink()) {
+        return vec![(link.to_owned(), true)];
+    }
+    let files = board::MEMORY_FILES.iter().map(|name| memory.join(name));
+    let found = files.filter(|file| file.symlink_metadata().is_ok());
+    let own = board::prompts(&memory).into_iter().map(|name| prompts.join(name));
+    found.chain(own).map(|file| (file, true)).collect()
 }
 
 /// Whether a change after `moment` must show in the time of change.

@@ -23,6 +23,11 @@ const SPARE: &str = ".baton-spare";
 /// How the names of our temporary files begin.
 const TEMPORARY: &str = ".baton-";
 
+/// How the names of folders begin that are not whole yet.
+const DRAFT: &str = ".baton-new-";
+/// The time that another process has to make a folder.
+const MAKING: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// From so many new files at once, one sync of the file system costs less than one of each: ten times
 /// less at a hundred. It waits for what others have written there, too.
 const SYNC_ALL: usize = 16;
@@ -544,16 +549,18 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
 }
 
 /// Makes a folder with these files and empty folders, all or nothing: it appears under its name
-/// only when everything in it is on disk. Nothing may stand there yet.
+/// only when everything in it is on disk. `ready` is called just before that, with the path of the
+/// draft: whether a folder that is there may be replaced. Otherwise only an empty one is.
 pub fn create_folder(
     path: &Path,
     files: &[(PathBuf, Vec<u8>)],
     folders: &[PathBuf],
+    ready: impl FnOnce(&Path) -> bool,
 ) -> Result<(), Error> {
     let parent = folder_of(path);
     fs::create_dir_all(parent).map_err(failed("create", parent))?;
     let draft = tempfile::Builder::new()
-        .prefix(".baton-new-")
+        .prefix(DRAFT)
         .tempdir_in(parent)
         .map_err(failed("create a folder in", parent))?;
     for folder in folders {
@@ -572,11 +579,45 @@ pub fn create_folder(
         opened.sync_all().map_err(failed("sync", &file))?;
     }
     sync_tree(draft.path())?;
+    let may_replace = ready(draft.path());
     // Renaming over a folder that holds anything fails: a second init can never mix with a first.
-    fs::rename(draft.path(), path).map_err(failed("create", path))?;
+    let renamed = match fs::rename(draft.path(), path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && may_replace => {
+            let old = tempfile::Builder::new().prefix(DRAFT).tempdir_in(parent);
+            old.and_then(|old| {
+                fs::rename(path, old.path()).and_then(|()| fs::rename(draft.path(), path))
+            })
+        }
+        renamed => renamed,
+    };
+    renamed.map_err(failed("create", path))?;
     // The draft has become the real folder; there is nothing left to remove.
     let _ = draft.keep();
     sync_folder(parent)
+}
+
+/// Lets one process after the other make a folder here, and removes what one that was killed has left.
+/// Held as long as the answer is kept; `None`: this file system has no such lock, or another process
+/// keeps it.
+pub fn alone_in(path: &Path) -> Option<File> {
+    let parent = folder_of(path);
+    fs::create_dir_all(parent).ok()?;
+    let folder = File::open(parent).ok()?;
+    let start = std::time::Instant::now();
+    while let Err(error) = folder.try_lock() {
+        let is_held = matches!(error, fs::TryLockError::WouldBlock);
+        if !is_held || start.elapsed() > MAKING {
+            return None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_draft = entry.file_name().as_encoded_bytes().starts_with(DRAFT.as_bytes());
+        if is_draft && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Some(folder)
 }
 
 /// As `write`, making the folder where it is missing.

@@ -154,13 +154,18 @@ impl<'a> Talk<'a> {
             Some(ProtocolArg::React) => Protocol::React,
             None => mind.protocol,
         };
-        let board = board::find(&self.root);
+        let board = match board::find(&self.root, &place.environment) {
+            // It is moved aside when the turn begins.
+            Err(board::Error::Planted(_)) => None,
+            found => found?,
+        };
         let mode = match args.approve {
             ApproveArg::Ask => Mode::Ask,
             ApproveArg::Auto => Mode::Auto,
             ApproveArg::Never => Mode::Never,
         };
-        let person = (terminal::is_there() && !place.json).then(|| Arc::new(AtTerminal) as Arc<dyn Person>);
+        let person =
+            (terminal::is_there() && !place.json).then(|| Arc::new(AtTerminal) as Arc<dyn Person>);
         let bench = Bench {
             project: &self.root,
             board: board.as_deref(),

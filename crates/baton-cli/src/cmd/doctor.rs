@@ -33,16 +33,20 @@ pub(super) fn run(place: &Place) -> Outcome {
     let mut wrong = None;
     let users = users.map_err(|error| wrong = Some(Failure::from(error))).ok();
     match place.board_path() {
-        None => findings.push(finding(
+        Err(failure) => {
+            findings.push(finding("blackboard", "wrong", failure.message.clone()));
+            wrong = Some(failure);
+        }
+        Ok(None) => findings.push(finding(
             "blackboard",
             "none",
             "not found here or above; `baton init` makes one",
         )),
-        Some(path) if users.is_none() => {
+        Ok(Some(path)) if users.is_none() => {
             let detail = format!("{} (not checked: see user config)", path.display());
             findings.push(finding("blackboard", "none", detail));
         }
-        Some(path) => match Board::open(&path, &place.environment) {
+        Ok(Some(path)) => match Board::open(&path, &place.environment) {
             Ok(board) => {
                 for warning in &board.warnings {
                     problems.push_str(&rendered(warning, None));

@@ -88,7 +88,7 @@ pub(super) fn check(place: &Place, file: Option<PathBuf>) -> Outcome {
 
 fn open(place: &Place, file: Option<PathBuf>) -> Result<(String, String), Failure> {
     let path = match file {
-        Some(file) => file,
+        Some(file) => place.file(file)?,
         None => place.board()?.history_file(),
     };
     let name = path.strip_prefix(&place.folder).unwrap_or(&path).display().to_string();

@@ -18,10 +18,10 @@ use crate::reply::{Failure, Reply, USAGE};
 use crate::terminal;
 
 pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
-    let root = place.new_board_path();
+    let root = place.new_board_path()?;
     let foreign = place.folder.join(board::FOREIGN_FOLDER);
     if root == place.folder.join(board::FOLDER)
-        && board::find(&place.folder).is_some_and(|found| found == foreign)
+        && board::find(&place.folder, &place.environment)?.is_some_and(|found| found == foreign)
     {
         let message =
             format!("{} is a blackboard already; Baton opens it in place", foreign.display());
@@ -30,7 +30,7 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
         ));
     }
     place.project_of(&root)?;
-    if let Some(above) = place.board_above().filter(|_| !args.here && !root.exists()) {
+    if let Some(above) = place.board_above()?.filter(|_| !args.here && !root.exists()) {
         let message = format!("{} is the blackboard of this folder already", above.display());
         return Err(Failure::new(USAGE, message).hint(
             "`baton run` here works with that one; `baton init --here` makes another one for this folder",
@@ -38,7 +38,8 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
     }
     let (config, _) = load::config(&place.environment, None)?;
     let (pack, language) = chosen(args.pack.as_deref(), args.lang.as_deref(), &config);
-    let made = NewBoard { root: &root, pack, language }.create()?;
+    let made = NewBoard { root: &root, pack, language };
+    let made = made.create_within(place.environment.state_folder().as_deref())?;
     // The blackboard is made; that git may show it is worth a word, not a failure.
     let (excluded, warnings) = match git::exclude(&root) {
         Ok(excluded) => (excluded, Vec::new()),

@@ -148,7 +148,7 @@ pub(super) fn check(place: &Place, pack: Option<&str>) -> Outcome {
 }
 
 pub(super) fn switch(place: &Place, name: &str, language: Option<&str>) -> Outcome {
-    let Some(root) = place.board_path() else { return Err(place.no_board()) };
+    let Some(root) = place.board_path()? else { return Err(place.no_board()) };
     let switched = switch::use_pack(&root, name, language, &place.environment)?;
     let (name, language) = (&switched.pack.manifest.name, &switched.pack.language);
     let mut text = format!("{} now uses the pack {name} ({language})\n", root.display());

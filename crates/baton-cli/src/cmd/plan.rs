@@ -104,7 +104,7 @@ struct Opened {
 
 fn path(place: &Place, args: &PlanArgs) -> Result<PathBuf, Failure> {
     match &args.file {
-        Some(file) => Ok(file.clone()),
+        Some(file) => place.file(file.clone()),
         None => Ok(place.board()?.plan_file()),
     }
 }

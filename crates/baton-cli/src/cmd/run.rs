@@ -17,7 +17,7 @@ use baton_core::turn::Room;
 use baton_core::view;
 use baton_core::workflow::{APPROVE, Phase, State};
 use baton_runtime::agent::Mind;
-use baton_runtime::board::{Board, NewBoard};
+use baton_runtime::board::{self, Board, NewBoard};
 use baton_runtime::drive::{self, Around, Control, Drive, Edits, End, Evaluator, Notice};
 use baton_runtime::executor::{
     self, Agent, Builtin, Executor, Executors, PRESETS, Plain, Unpriced,
@@ -49,8 +49,11 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     }
     // Asked before anything is made or called: a folder that no run can work in, and who could run a
     // stage.
-    let root = place.board_path();
-    let project = place.project_of(&root.clone().unwrap_or_else(|| place.new_board_path()))?;
+    let root = place.board_path()?;
+    let project = match &root {
+        Some(root) => place.project_of(root)?,
+        None => place.project_of(&place.new_board_path()?)?,
+    };
     let (config, agents) = match &root {
         Some(_) => {
             let board = place.board()?;
@@ -75,6 +78,10 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let mut session = Session::with(place, &board, executors, &how, &limits)?;
     let is_above = root.is_some() && !place.is_here(&project);
     if let Some(last) = drive::last_run(&board).map_err(failed)? {
+        // A run of another process is not over, and cannot be continued either.
+        if let Some(by) = Lock::holder(&drive::lock_path(&board)) {
+            return Err(failed(lock::Error::Held { by }.into()));
+        }
         match drive::is_over(&board, &last) {
             Ok(false) if is_above => {
                 let whose = format!("{last} of {}", project.display());
@@ -282,7 +289,7 @@ fn is_left(lock: &std::path::Path, limit: std::time::Duration) -> bool {
 
 /// The blackboard, made where there is none.
 fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
-    if let Some(path) = place.board_path() {
+    if let Some(path) = place.board_path()? {
         let board = place.opened(&path)?;
         if let Some(pack) = args.pack.as_ref().filter(|pack| **pack != board.pack.manifest.name) {
             let own = &board.pack.manifest.name;
@@ -293,10 +300,15 @@ fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
         }
         return Ok(board);
     }
-    let path = place.new_board_path();
+    let path = place.new_board_path()?;
     let (config, _) = load::config(&place.environment, None)?;
     let (pack, language) = chosen_pack(args.pack.as_deref(), args.lang.as_deref(), &config);
-    NewBoard { root: &path, pack, language }.create()?;
+    let new = NewBoard { root: &path, pack, language };
+    match new.create_within(place.environment.state_folder().as_deref()) {
+        // Another process was faster: the lock of the run decides between them.
+        Ok(_) | Err(board::Error::Exists(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
     let _ = git::exclude(&path);
     place.opened(&path)
 }

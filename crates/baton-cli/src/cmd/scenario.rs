@@ -112,7 +112,7 @@ fn named(root: &std::path::Path) -> Vec<String> {
 
 pub(super) fn run(place: &Place, args: &ScenarioRunArgs) -> Outcome {
     let found = Where::find(place, &args.scenario)?;
-    let board = place.board_path().map(|own| own.join("baton.toml"));
+    let board = place.board_path()?.map(|own| own.join("baton.toml"));
     let (config, warnings) = load::config(&place.environment, board.as_deref())?;
     let own = &config.scenario;
     let target = args.target_model.as_ref().or(own.target.as_ref());

@@ -49,7 +49,7 @@ fn pretty(schema: &Value) -> String {
 }
 
 fn agents(place: &Place, pack: Option<&str>) -> Result<Vec<baton_core::id::AgentName>, Failure> {
-    if pack.is_none() && place.board_path().is_some() {
+    if pack.is_none() && place.board_path()?.is_some() {
         return Ok(place.board()?.pack.manifest.agent_names());
     }
     let files = board::pack_files(pack.unwrap_or(builtin::DEFAULT_PACK))?;

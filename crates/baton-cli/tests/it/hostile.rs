@@ -3,6 +3,7 @@
 //! `BATON_SWEEP=all` for the large counts.
 
 mod approvals;
+mod boards;
 mod depth;
 mod injection;
 mod pipes;

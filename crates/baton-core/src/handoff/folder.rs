@@ -3,6 +3,7 @@
 
 use super::package::{self, ExecuteToInit, LEAST_SUGGESTIONS, Package};
 use super::{FAILURE_INDEX, FAILURE_SUMMARY, FOLDERS, MAX_INDEX_BYTES, PROBLEMS_REPORT};
+use crate::document::NoKeyTwice;
 use crate::problem::Problem;
 use crate::text;
 
@@ -176,7 +177,9 @@ pub fn check_index(lines: impl Iterator<Item = String>, total: u64) -> Vec<Probl
     let mut count = 0u64;
     for line in lines.filter(|line| !line.trim().is_empty()) {
         count += 1;
-        match serde_json::from_str::<package::FailedSample>(&line) {
+        let read = serde_json::from_str::<NoKeyTwice>(&line)
+            .and_then(|_| serde_json::from_str::<package::FailedSample>(&line));
+        match read {
             Ok(sample) => {
                 for (name, path) in sample.paths() {
                     wrong

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::MAX_MANIFEST_BYTES;
-use crate::document::{Bounds, Document, MAX_KEYS};
+use crate::document::{Bounds, Document, MAX_KEYS, Strict};
 use crate::message::Tool;
 use crate::problem::Problem;
 use crate::text;
@@ -596,9 +596,10 @@ pub fn tool_said(line: &[u8]) -> Result<Said, String> {
 /// A line of a program of the scenario: one JSON object.
 pub fn line_object(line: &[u8]) -> Result<Map<String, Value>, String> {
     let shown = || text::shown(String::from_utf8_lossy(&line[..line.len().min(400)]).trim(), 120);
-    match serde_json::from_slice(line) {
+    match serde_json::from_slice(line).map(|Strict(value)| value) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(format!("it answered with something else than an object: {}", shown())),
+        Err(error) if error.is_data() => Err(format!("its line: {error}: {}", shown())),
         Err(_) => Err(format!("its line is not JSON: {}", shown())),
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Form, Item, Seen, Thread, calls};
+use crate::document::Strict;
 use crate::fold;
 use crate::id::ObservationId;
 use crate::message::{Message, Part, Role};
@@ -231,7 +232,7 @@ fn state_of(answer: &str, keys: &[String]) -> Result<String, String> {
         }
         _ => return Err("the summary is no JSON object".to_owned()),
     };
-    let value: Value = serde_json::from_str(bare).map_err(|error| {
+    let Strict(value) = serde_json::from_str(bare).map_err(|error| {
         format!("the summary is not JSON: {}", text::shown(&error.to_string(), 120))
     })?;
     let Value::Object(state) = &value else {

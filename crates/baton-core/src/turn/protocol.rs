@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::document::Strict;
 use crate::message::{Answer, Format, Message, Stop, Tool, ToolCall};
 use crate::text;
 
@@ -104,7 +105,7 @@ fn written(answer: &Answer, said: &str, read: Result<Written<'_>, String>, numbe
 
 fn from_json(said: &str) -> Result<Written<'_>, String> {
     let body = unfenced(said);
-    let value: Value = serde_json::from_str(body).map_err(|error| {
+    let Strict(value) = serde_json::from_str(body).map_err(|error| {
         let error = text::shown(&error.to_string(), 120);
         format!("the answer is not one JSON object ({error}). Send {{\"thought\": …, \"tool\": …, \"arguments\": …}}; to end, use the tool Finish")
     })?;
@@ -157,9 +158,9 @@ fn from_text(said: &str) -> Result<Written<'_>, String> {
         let answer = inside[..close].trim().to_owned();
         return Ok(Written::Finish { answer, said: &said[..body_at + close + 1] });
     }
-    let mut values = serde_json::Deserializer::from_str(inside).into_iter::<Value>();
+    let mut values = serde_json::Deserializer::from_str(inside).into_iter::<Strict>();
     let arguments = match values.next() {
-        Some(Ok(Value::Object(arguments))) => arguments,
+        Some(Ok(Strict(Value::Object(arguments)))) => arguments,
         Some(Ok(_)) => return Err(format!("the arguments are not a JSON object; {shape}")),
         Some(Err(error)) => {
             let error = text::shown(&error.to_string(), 120);

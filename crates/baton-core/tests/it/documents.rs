@@ -244,6 +244,23 @@ fn a_project_may_lower_its_users_limits_and_never_raise_them() {
     assert_eq!(now.keep_to(&users, &projects), ["dollars"]);
     assert_eq!((now.dollars, now.tokens, now.minutes), (Some(5.0), Some(500), Some(90)));
     assert_eq!(now.stage_tokens, Some(9), "where the user said nothing, the project may");
+    // Where the user says nothing, the defaults are the user's.
+    let projects = read("[limits]\niterations = 1000000\nstage_minutes = 10080");
+    let mut now = projects.clone();
+    assert_eq!(now.keep_to(&read(""), &projects), ["iterations", "stage_minutes"]);
+    assert_eq!((now.iterations, now.stage_minutes), (50, 60));
+    let mut now = projects.clone();
+    let users = read("[limits]\niterations = 200");
+    now.keep_to(&users, &projects);
+    assert_eq!((now.iterations, now.stage_minutes), (200, 60));
+    let lower = read("[limits]\niterations = 3\nstage_minutes = 5");
+    let mut now = lower.clone();
+    assert_eq!(now.keep_to(&users, &lower), [""; 0]);
+    assert_eq!((now.iterations, now.stage_minutes), (3, 5));
+    // A variable or a flag is above both.
+    let mut now = read("[limits]\niterations = 500");
+    assert_eq!(now.keep_to(&users, &projects), [""; 0]);
+    assert_eq!(now.iterations, 500);
 }
 
 /// An object of the schema whose keys are fields, by its path; a map has other keys.

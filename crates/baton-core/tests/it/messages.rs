@@ -116,3 +116,33 @@ fn a_broken_call_goes_back_as_words() {
     insta::assert_snapshot!(text, @"Your call of `Write` was not run: the arguments are not JSON: EOF while parsing a value at line 1 column 8. Its arguments as they came: {\"path\":");
     assert_eq!(check(&[Message::user("hello"), answer.message(), reply.clone()]), Ok(()));
 }
+
+/// Objects in which a key is there twice, at any depth and however it is written.
+const TWICE: [&str; 7] = [
+    r#"{"path": "a", "path": "b"}"#,
+    r#"{"path": "a", "p\u0061th": "b"}"#,
+    r#"{"path": "a", "content": "x", "path": "a"}"#,
+    r#"{"edits": [{"old_string": "a", "new_string": "b", "old_string": "c"}]}"#,
+    r#"{"x": {"y": {"z": 1, "z": 2}}}"#,
+    r#"{"x": [[{"a": null, "a": {}}]]}"#,
+    r#"{"": 1, "": 2}"#,
+];
+
+#[test]
+fn arguments_with_a_key_twice_are_no_call() {
+    for arguments in TWICE {
+        let why = tool_call("c1".into(), "Write".into(), arguments).unwrap_err().why;
+        assert!(why.contains("is there twice at line 1 column"), "{arguments}: {why}");
+        // What would run without the check: the last one counts.
+        assert!(serde_json::from_str::<serde_json::Value>(arguments).is_ok());
+        let told = baton_core::document::Document::json(arguments).unwrap_err();
+        assert_eq!(told.code, "json-duplicate-key", "{arguments}");
+    }
+    let kept =
+        r#"{"b": [1, -2, 3.5, 18446744073709551615], "a": {"b": null, "c": true}, "字": "x"}"#;
+    let call = tool_call("c1".into(), "Write".into(), kept).unwrap();
+    assert_eq!(
+        serde_json::Value::from(call.arguments),
+        serde_json::from_str::<serde_json::Value>(kept).unwrap()
+    );
+}

@@ -8,6 +8,7 @@
 //! llama.cpp, <https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md> (JSON Schemas →
 //! GBNF, known limitations).
 
+use baton_core::document::Strict;
 use serde_json::{Map, Value, json};
 
 /// The rules that a schema has to follow.
@@ -340,7 +341,7 @@ impl Fitted {
 
     /// The answer as the original schema means it. `None`: it is that already.
     pub(super) fn restored(&self, answer: &str) -> Option<String> {
-        let before: Value = serde_json::from_str(answer.trim()).ok()?;
+        let Strict(before) = serde_json::from_str(answer.trim()).ok()?;
         let mut value = before.clone();
         let around = value.as_object().filter(|map| map.len() == 1);
         if self.is_wrapped && around.is_some_and(|map| map.contains_key(AROUND)) {

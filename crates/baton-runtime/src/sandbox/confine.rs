@@ -159,6 +159,11 @@ impl Closed {
             ));
         }
         let mut protected = vec![Protected { path: board.to_owned(), stand_in: StandIn::Folder }];
+        // A blackboard of another name does not make this place free: it would be found first.
+        let own = project.join(crate::board::FOLDER);
+        if own != board {
+            protected.push(Protected { path: own, stand_in: StandIn::Folder });
+        }
         // Also where there is no repository: then none may be planted.
         let git = project.join(".git");
         protected.push(Protected { path: git, stand_in: StandIn::Folder });
@@ -423,7 +428,16 @@ impl StandIns {
                         File::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()))
                     }
                 };
-                made.map_err(|error| format!("cannot protect {}: {error}", path.display()))?;
+                match made {
+                    // Another process was faster.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        drop(standing);
+                        return self.ensure(own, writable);
+                    }
+                    made => {
+                        made.map_err(|error| format!("cannot protect {}: {error}", path.display()))?
+                    }
+                }
                 standing.insert(path.clone(), 1);
                 self.0.push((path.clone(), own.stand_in));
                 Ok(Some(path))

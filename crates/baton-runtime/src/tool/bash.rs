@@ -18,7 +18,7 @@ use super::changes::Listing;
 use super::{Archive, Done, Refusal, Workshop, refused};
 use crate::beneath;
 use crate::load;
-use crate::repositories::{self, Ground, MOVED, Repositories};
+use crate::repositories::{self, Ground, Moved, Repositories};
 use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare, Within};
 
 /// Bytes of each stream that the model sees, without terminal escapes.
@@ -115,8 +115,8 @@ impl Shell {
         if !inside.split('/').any(is_part) {
             return Ok(String::new());
         }
-        let moved = self.look_after(false).map_err(|why| refused("IO", why))?;
-        Ok(about_moved(&moved).unwrap_or_default())
+        let about = self.look_after(false).map_err(|why| refused("IO", why))?;
+        Ok(about.join("; "))
     }
 
     fn open_repositories(&self, ready: &mut Ready) -> Result<(), String> {
@@ -124,16 +124,13 @@ impl Shell {
             return Ok(());
         };
         let own = ground.open().map_err(|error| cannot_look(&error))?;
-        if !own.moved().is_empty() {
-            let names = own.told(own.moved()).join(", ");
-            ready.moved.push(format!("{MOVED} (left by an interrupted command): {names}"));
-        }
+        ready.moved.extend(own.notices(own.moved(), " (left by an interrupted command)"));
         ready.repositories = Some(own);
         Ok(())
     }
 
-    /// Moves aside the repositories that a command made; the lines about them. `by_user`: the user
-    /// agreed to the command, so they stay.
+    /// Moves aside the repositories and blackboards that a command made; what the model is told.
+    /// `by_user`: the user agreed to the command, so they stay.
     fn look_after(&self, by_user: bool) -> Result<Vec<String>, String> {
         let mut ready = self.ready();
         let Some(own) = &mut ready.repositories else { return Ok(Vec::new()) };
@@ -141,11 +138,10 @@ impl Shell {
             return own.accept().map(|()| Vec::new()).map_err(|error| cannot_look(&error));
         }
         let moved = own.move_new_aside().map_err(|error| cannot_look(&error))?;
-        let lines = own.told(&moved);
-        if !lines.is_empty() {
-            ready.moved.push(format!("{MOVED}: {}", lines.join(", ")));
-        }
-        Ok(lines)
+        let about = about_moved(own, &moved);
+        let notices = own.notices(&moved, "");
+        ready.moved.extend(notices);
+        Ok(about)
     }
 
     fn program(&self, folder: &Path, argv: &[&str], outside: bool) -> Program {
@@ -281,21 +277,32 @@ pub(super) fn run(
         envelope.error = Envelope::failed(code, message).error;
     }
     let notes = ran.note.into_iter().chain(match moved {
-        Ok(moved) => about_moved(&moved),
-        Err(why) => Some(why),
+        Ok(about) => about,
+        Err(why) => vec![why],
     });
     envelope.text = notes.collect::<Vec<String>>().join("; ");
     Ok(envelope)
 }
 
-/// What the model is told about repositories that its command made.
-fn about_moved(moved: &[String]) -> Option<String> {
-    let shown = text::shown(&moved.join(", "), 600);
-    (!moved.is_empty()).then(|| {
-        format!(
-            "moved aside: {shown}. Git would run what a repository inside the project names, so none may be made there; make them below $TMPDIR"
-        )
-    })
+/// What the model is told about repositories and blackboards that its command made.
+fn about_moved(own: &Repositories, moved: &[Moved]) -> Vec<String> {
+    let (boards, repositories): (Vec<Moved>, Vec<Moved>) =
+        moved.iter().cloned().partition(|own| own.is_board);
+    let kinds = [
+        (
+            repositories,
+            "Git would run what a repository inside the project names, so none may be made there; make them below $TMPDIR",
+        ),
+        (
+            boards,
+            "Baton would use a blackboard in the project, and agents do not make any; use other names, or a folder below $TMPDIR",
+        ),
+    ];
+    let kinds = kinds.into_iter().filter(|(moved, _)| !moved.is_empty());
+    let line = |(moved, why): (Vec<Moved>, &str)| {
+        format!("moved aside: {}. {why}", text::shown(&own.told(&moved).join(", "), 600))
+    };
+    kinds.map(line).collect()
 }
 
 fn cannot_look(error: &std::io::Error) -> String {

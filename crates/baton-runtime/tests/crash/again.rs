@@ -41,7 +41,8 @@ fn pairs(
 
 pub(crate) fn killed_at_every_pair_of_points() {
     let expected = sweep::run_undisturbed("small-");
-    let script = |folder: &Path, fault: &str, number| child(folder, &format!("small-{fault}"), number);
+    let script =
+        |folder: &Path, fault: &str, number| child(folder, &format!("small-{fault}"), number);
     let count = pairs(expected.points, 43, script, |folder, what| {
         let output = script(folder, "none", 0);
         assert_eq!(output.status.code(), Some(FINISHED), "{what}: {output:?}");

@@ -50,9 +50,7 @@ const CLOCKS: [(&str, Jump, Clock); 12] = [
     ("a year back in a stage", Jump::InStage, |look, jumps| NOON + look - jumps * YEAR),
     ("a day forward in a stage", Jump::InStage, |look, jumps| NOON + look + jumps * DAY),
     ("a day forward in a sub-loop", Jump::InSubloop, |look, jumps| NOON + look + jumps * DAY),
-    ("a day forward in a wait for a retry", Jump::InRetry, |look, jumps| {
-        NOON + look + jumps * DAY
-    }),
+    ("a day forward in a wait for a retry", Jump::InRetry, |look, jumps| NOON + look + jumps * DAY),
 ];
 
 static CLOCK: AtomicUsize = AtomicUsize::new(0);

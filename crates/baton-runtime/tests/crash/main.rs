@@ -60,14 +60,8 @@ const TESTS: [(&str, fn()); 41] = [
     ),
     ("a_full_disk_stops_and_loses_nothing", sweep::a_full_disk_stops_and_loses_nothing),
     ("a_sync_that_fails_stops_the_run", sweep::a_sync_that_fails_stops_the_run),
-    (
-        "each_sync_that_fails_once_stops_the_run",
-        syncs::each_sync_that_fails_once_stops_the_run,
-    ),
-    (
-        "each_sync_that_fails_once_stops_an_agent",
-        syncs::each_sync_that_fails_once_stops_an_agent,
-    ),
+    ("each_sync_that_fails_once_stops_the_run", syncs::each_sync_that_fails_once_stops_the_run),
+    ("each_sync_that_fails_once_stops_an_agent", syncs::each_sync_that_fails_once_stops_an_agent),
     (
         "a_clock_that_jumps_changes_nothing_but_the_times",
         clocks::a_clock_that_jumps_changes_nothing_but_the_times,

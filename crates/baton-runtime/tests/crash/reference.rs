@@ -333,7 +333,9 @@ pub(crate) fn go(folder: &Path, way: &Way) -> Result<i32, drive::Error> {
         match end {
             Ok(End::Finished) | Err(drive::Error::AlreadyFinished(_)) => return Ok(FINISHED),
             Ok(End::Waiting) => return Ok(WAITING),
-            Ok(End::Stopped(Stop::Limit(why))) if way.small && why.contains("iteration") => return Ok(FINISHED),
+            Ok(End::Stopped(Stop::Limit(why))) if way.small && why.contains("iteration") => {
+                return Ok(FINISHED);
+            }
             Ok(End::Stopped(Stop::Protocol(why))) if why.starts_with(TRESPASSER) => {}
             Ok(end) => {
                 println!("{end:?}");

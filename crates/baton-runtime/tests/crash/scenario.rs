@@ -304,7 +304,8 @@ pub(crate) fn finished_samples_survive_a_power_loss() {
         }
     };
     STEPS.lock().unwrap().clear();
-    evaluated(folder.path(), &model.url, &Disk::seen_by(Fault::None, seen), None, &progress).unwrap();
+    evaluated(folder.path(), &model.url, &Disk::seen_by(Fault::None, seen), None, &progress)
+        .unwrap();
     let steps = std::mem::take(&mut *STEPS.lock().unwrap());
     let (expected, said) = (files(folder.path()), said.into_inner().unwrap());
     assert_eq!(said.last().unwrap().1, SAMPLES as u64);

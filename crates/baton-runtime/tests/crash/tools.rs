@@ -141,11 +141,9 @@ pub(crate) fn no_act_of_a_tool_runs_twice() {
             // The intent is written and synced: each with a point before and after it. What only
             // reads has none.
             let places: &[(Place, u64)] = match is_act {
-                true => &[
-                    (Place::BeforeIntent, 4),
-                    (Place::BeforeAct, 1),
-                    (Place::BeforeResult, 0),
-                ],
+                true => {
+                    &[(Place::BeforeIntent, 4), (Place::BeforeAct, 1), (Place::BeforeResult, 0)]
+                }
                 false => &[(Place::BeforeResult, 0)],
             };
             for (place, back) in places {
