@@ -2,7 +2,7 @@
 //! is no stale one, and a holder that sleeps still holds it.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -16,6 +16,25 @@ pub enum Error {
     Held { by: String },
     #[error("cannot lock {}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+/// How often, and after which pause, a lock is asked for again.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(5);
+/// How often the name of a new holder is looked for, which writes it after it has the lock.
+const LOOKS: u32 = 200;
+
+/// The holder of a lock that is held, for the user.
+fn who_holds(path: &Path) -> String {
+    for _ in 0..LOOKS {
+        let text = load::text(path, 1_000).unwrap_or_default();
+        // The rest may be of an earlier holder.
+        if let Some(line) = text.lines().next().filter(|line| !line.trim().is_empty()) {
+            return baton_core::text::shown(line.trim(), 200);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    "unknown".to_owned()
 }
 
 /// How often a holder shows that it lives.
@@ -37,7 +56,8 @@ pub struct Holder {
 impl Holder {
     /// `process 12, run run-0001, since 2026-01-31T00:44:55`.
     pub fn read(text: &str) -> Holder {
-        let part = |name: &str| text.trim().split(", ").find_map(|part| part.strip_prefix(name));
+        let line = text.lines().next().unwrap_or_default();
+        let part = |name: &str| line.trim().split(", ").find_map(|part| part.strip_prefix(name));
         Holder {
             pid: part("process ").and_then(|pid| pid.parse().ok()),
             since: part("since ").map(str::to_owned),
@@ -71,22 +91,22 @@ impl Lock {
         let mut options = File::options();
         options.create(true).truncate(false).read(true).write(true);
         let mut file = load::open_regular(&mut options, 0, path).map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut by = String::new();
-                let _ = file.take(1_000).read_to_string(&mut by);
-                let by = baton_core::text::shown(by.trim(), 200);
-                return Err(Error::Held {
-                    by: if by.is_empty() { "unknown".to_owned() } else { by },
-                });
+        let mut tries = 0;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                // Whoever only asks for the holder has it for a moment.
+                Err(TryLockError::WouldBlock) if tries < TRIES => tries += 1,
+                Err(TryLockError::WouldBlock) => return Err(Error::Held { by: who_holds(path) }),
+                Err(TryLockError::Error(source)) => return Err(io(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(io(source)),
+            std::thread::sleep(PAUSE);
         }
         let text = format!("process {}, {who}\n", std::process::id());
-        file.set_len(0)
-            .and_then(|()| file.rewind())
+        // Never empty in between: others read it.
+        file.rewind()
             .and_then(|()| file.write_all(text.as_bytes()))
+            .and_then(|()| file.set_len(text.len() as u64))
             .map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         let place = (metadata.dev(), metadata.ino());
@@ -127,9 +147,7 @@ impl Lock {
         let mut options = File::options();
         let file = load::open_regular(options.read(true).write(true), 0, path).ok()?;
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                load::text(path, 1_000).ok().map(|text| text.trim().to_owned())
-            }
+            Err(TryLockError::WouldBlock) => Some(who_holds(path)),
             Ok(()) | Err(TryLockError::Error(_)) => None,
         }
     }

@@ -24,7 +24,7 @@ const SPARE: &str = ".baton-spare";
 const TEMPORARY: &str = ".baton-";
 
 /// How the names of folders begin that are not whole yet.
-const DRAFT: &str = ".baton-new-";
+const UNFINISHED: &str = ".baton-new-";
 /// The time that another process has to make a folder.
 const MAKING: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -560,7 +560,7 @@ pub fn create_folder(
     let parent = folder_of(path);
     fs::create_dir_all(parent).map_err(failed("create", parent))?;
     let draft = tempfile::Builder::new()
-        .prefix(DRAFT)
+        .prefix(UNFINISHED)
         .tempdir_in(parent)
         .map_err(failed("create a folder in", parent))?;
     for folder in folders {
@@ -583,7 +583,7 @@ pub fn create_folder(
     // Renaming over a folder that holds anything fails: a second init can never mix with a first.
     let renamed = match fs::rename(draft.path(), path) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && may_replace => {
-            let old = tempfile::Builder::new().prefix(DRAFT).tempdir_in(parent);
+            let old = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent);
             old.and_then(|old| {
                 fs::rename(path, old.path()).and_then(|()| fs::rename(draft.path(), path))
             })
@@ -612,7 +612,7 @@ pub fn alone_in(path: &Path) -> Option<File> {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let is_draft = entry.file_name().as_encoded_bytes().starts_with(DRAFT.as_bytes());
+        let is_draft = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
         if is_draft && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let _ = fs::remove_dir_all(entry.path());
         }

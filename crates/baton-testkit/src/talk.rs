@@ -57,6 +57,20 @@ impl Chat {
     }
 
     pub fn begin_with(place: &Place, args: &[&str]) -> Chat {
+        Chat::begin_after(place, args, "")
+    }
+
+    /// At a terminal where this was typed before the program began.
+    pub fn begin_after(place: &Place, args: &[&str], typed: &str) -> Chat {
+        Chat::of(place.command(args), typed)
+    }
+
+    /// The same for a command that asks no model.
+    pub fn begin_plain_after(place: &Place, args: &[&str], typed: &str) -> Chat {
+        Chat::of(place.plain(args), typed)
+    }
+
+    fn of(mut command: std::process::Command, typed: &str) -> Chat {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         // No other test's process may hold it open.
         let how = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -66,7 +80,11 @@ impl Chat {
         let name = ptsname(&terminal, Vec::new()).unwrap();
         let other =
             fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-        let mut command = place.command(args);
+        let before = terminal.try_clone().unwrap();
+        rustix::io::write(&before, typed.as_bytes()).unwrap();
+        // The terminal echoes what it has taken.
+        let mut echo = vec![0; typed.len() + typed.matches('\n').count()];
+        fs::File::from(before).read_exact(&mut echo).unwrap();
         command.env("TERM", "xterm").stdin(other.try_clone().unwrap());
         command.stdout(other.try_clone().unwrap()).stderr(other);
         let child = command.spawn().unwrap();

@@ -78,11 +78,13 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     let mut session = Session::with(place, &board, executors, &how, &limits)?;
     let is_above = root.is_some() && !place.is_here(&project);
     if let Some(last) = drive::last_run(&board).map_err(failed)? {
-        // A run of another process is not over, and cannot be continued either.
-        if let Some(by) = Lock::holder(&drive::lock_path(&board)) {
+        let is_over = drive::is_over(&board, &last);
+        let is_free = matches!(is_over, Ok(true) | Err(drive::Error::NothingToResume));
+        // A run of another process cannot be continued either.
+        if let Some(by) = Lock::holder(&drive::lock_path(&board)).filter(|_| !is_free) {
             return Err(failed(lock::Error::Held { by }.into()));
         }
-        match drive::is_over(&board, &last) {
+        match is_over {
             Ok(false) if is_above => {
                 let whose = format!("{last} of {}", project.display());
                 return Err(failed(drive::Error::Unfinished(whose)));

@@ -12,6 +12,7 @@ mod cli;
 mod compaction;
 mod continuing;
 mod covered;
+mod first_runs;
 mod gates;
 mod handoff;
 mod hostile;
@@ -31,6 +32,7 @@ mod scenario_demo;
 mod scenario_runs;
 mod seen;
 mod stored;
+mod typing;
 mod views;
 
 use baton_testkit::{Model, Place};

@@ -58,14 +58,11 @@ pub fn named(path: &Path, folder: &Path) -> Result<(), Error> {
     above.filter(|own| own.is_symlink() && in_project(own)).try_for_each(refuse_link)
 }
 
-/// A file that the user named: the blackboard that it is in must not be a link.
+/// A file that the user named: the blackboard that it is in must not be reached through a link.
 pub fn named_file(path: &Path, folder: &Path) -> Result<(), Error> {
     let whole = folder.join(path);
-    let is_one = |own: &Path| {
-        own.file_name().is_some_and(|name| name == FOLDER || name == FOREIGN_FOLDER)
-            && (is_board(own) || own.ends_with(FOLDER))
-    };
-    whole.ancestors().skip(1).filter(|own| is_one(own)).try_for_each(refuse_link)
+    let boards = whole.ancestors().skip(1).filter(|own| is_board(own));
+    boards.map(|board| named(board, folder)).collect()
 }
 
 pub(super) fn refuse_link(path: &Path) -> Result<(), Error> {
