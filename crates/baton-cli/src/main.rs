@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     };
     let json = cli.json;
     let reply = cmd::run(cli).unwrap_or_else(|failure| failure.into_reply());
+    baton_runtime::sandbox::remove_groups();
     match print(&reply, json) {
         Ok(()) => ExitCode::from(reply.code),
         // Whoever read our output has read enough.

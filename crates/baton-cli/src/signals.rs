@@ -20,12 +20,12 @@ pub(crate) fn watch(mut on_request: impl FnMut(Request) + Send + 'static) -> Res
     let wanted = wanted.into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP));
     let mut signals = signal_hook::iterator::Signals::new(wanted)
         .map_err(|error| Failure::new(INTERNAL, format!("cannot watch for signals: {error}")))?;
-    std::thread::spawn(move || {
+    let watching = std::thread::Builder::new().spawn(move || {
         for signal in signals.forever() {
             on_request(if signal == SIGHUP { Request::HangUp } else { Request::Stop });
         }
     });
-    Ok(())
+    watching.map(drop).map_err(|error| Failure::new(INTERNAL, no_thread(&error)))
 }
 
 /// True if this process was started with the signal ignored.
@@ -34,4 +34,11 @@ fn is_ignored(signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     mask >> (signal - 1) & 1 == 1
+}
+
+/// Why nothing can be done: the limit of processes or of memory is reached.
+fn no_thread(error: &std::io::Error) -> String {
+    format!(
+        "cannot start a thread: {error}\nhint: end other programs, or raise the limit of processes (`ulimit -u`)"
+    )
 }

@@ -637,11 +637,15 @@ impl Agent {
             [call] => vec![run(0, call)],
             calls => std::thread::scope(|scope| {
                 let run = &run;
-                let threads: Vec<_> = calls
-                    .iter()
-                    .enumerate()
-                    .map(|(index, call)| scope.spawn(move || run(index, call)))
-                    .collect();
+                // Where no thread can be started, one call after the other.
+                let start = |index: usize, call| {
+                    let thread = std::thread::Builder::new();
+                    thread
+                        .spawn_scoped(scope, move || run(index, call))
+                        .map_err(|_| run(index, call))
+                };
+                let threads: Vec<_> =
+                    calls.iter().enumerate().map(|(index, call)| start(index, call)).collect();
                 let broken = || tool::Ran {
                     envelope: Envelope::failed("INTERNAL", "the tool broke down"),
                     is_malformed: false,
@@ -651,7 +655,10 @@ impl Agent {
                     .enumerate()
                     .map(|(index, thread)| {
                         let id = ObservationId(first + u32::try_from(index).unwrap_or(0));
-                        thread.join().unwrap_or_else(|_| (id, broken()))
+                        match thread {
+                            Ok(thread) => thread.join().unwrap_or_else(|_| (id, broken())),
+                            Err(done) => done,
+                        }
                     })
                     .collect()
             }),

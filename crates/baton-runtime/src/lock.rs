@@ -118,11 +118,12 @@ impl Lock {
     pub fn beating(&self) -> Option<Heart> {
         let file = self.file.try_clone().ok()?;
         let (sender, receiver) = mpsc::channel::<()>();
-        std::thread::spawn(move || {
+        let beating = std::thread::Builder::new().spawn(move || {
             while receiver.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let _ = file.set_modified(SystemTime::now());
             }
         });
+        beating.ok()?;
         Some(Heart { _alive: sender })
     }
 

@@ -13,6 +13,7 @@ mod chat;
 pub mod choose;
 mod endpoint;
 mod http;
+mod resolve;
 mod responses;
 pub(crate) mod schema;
 mod sse;

@@ -6,13 +6,14 @@ mod confine;
 mod ending;
 mod enter;
 mod filter;
+mod groups;
 mod launch;
 mod live;
 mod mounts;
 mod output;
-mod pids;
 mod space;
 mod spare;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -38,9 +39,9 @@ use output::Streams;
 
 pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
 pub use ending::end_left_behind;
+pub use groups::{Bounds, Group, remove_groups};
 pub use live::{Fault, Live};
 pub use output::{COPY, Kept, SHORT};
-pub use pids::Pids;
 pub use space::{Layer, ViewSpace, Within};
 pub use spare::Spare;
 
@@ -333,7 +334,9 @@ struct Started {
     /// Where a launcher that waits opens the way of the words, as soon as it gets to it.
     _words: Option<PipeReader>,
     _standing: StandIns,
-    _pids: Option<Pids>,
+    group: Option<Group>,
+    /// What it may use, where that is limited.
+    limits: Option<Limits>,
 }
 
 /// Why the program that was asked for does not run.
@@ -353,13 +356,13 @@ fn start(
     if program.argv.is_empty() {
         return Err("there is no program to start".to_owned().into());
     }
-    let pids = orders.as_ref().and_then(|orders| {
-        // Some room, so that the launcher sees that it is too many, ends them and says why.
-        let most = orders.closed.as_ref()?.limits.processes;
-        Pids::of(most.saturating_add(most / 4).saturating_add(16))
+    let limits = orders.as_ref().and_then(|orders| Some(orders.closed.as_ref()?.limits));
+    let group = limits.and_then(|limits| {
+        Group::of(Bounds { tasks: watch::room(limits.processes), memory: limits.memory })
     });
     let sheet = orders.map(|orders| {
-        orders.pids = pids.as_ref().map(|group| Raw::of(group.path()));
+        orders.tasks = group.as_ref().and_then(|group| Some(Raw::of(group.tasks()?)));
+        orders.memory = group.as_ref().and_then(|group| Some(Raw::of(group.memory()?)));
         Sheet::with(orders)
     });
     let sheet = sheet.transpose()?;
@@ -370,7 +373,7 @@ fn start(
         command.arg(words.as_raw_fd().to_string());
     }
     let child = command.spawn().map_err(|error| cannot(program, &error))?;
-    Ok(Started { child, sheet, mark, _words: waits, _standing: standing, _pids: pids })
+    Ok(Started { child, sheet, mark, _words: waits, _standing: standing, group, limits })
 }
 
 /// Goes with a program to its end.
@@ -381,7 +384,13 @@ fn followed(
     interrupt: &Interrupt,
 ) -> Result<Ran, Refused> {
     let start = Instant::now();
-    let streams = Streams::of(&mut started.child, program, copy);
+    let streams = match Streams::of(&mut started.child, program, copy) {
+        Ok(streams) => streams,
+        Err(error) => {
+            started.finish(true);
+            return Err(cannot(program, &format!("no thread for its output: {error}")));
+        }
+    };
     let how = wait(&started.child, program.limit, start, interrupt);
     let last = started.finish(how.is_some());
     let output::Said { stdout, stderr, uncopied } = streams.finished();
@@ -393,11 +402,24 @@ fn followed(
 impl Started {
     /// Ends whatever of it `lives`; all its processes are gone when this returns.
     fn finish(&mut self, lives: bool) -> Finished {
-        let report = self.sheet.as_ref().map(|sheet| ended(&self.child, sheet, lives));
+        if let Some(group) = self.group.as_ref().filter(|_| lives) {
+            group.kill();
+        }
+        let mut report = self.sheet.as_ref().map(|sheet| ended(&self.child, sheet, lives));
         if report.as_ref().is_none_or(|report| report.first.is_none()) {
             end_all(Pid::from_child(&self.child), &self.mark);
         }
-        Finished { report, status: self.child.wait(), was_ended: lives }
+        // The kernel may have ended the launcher itself, before it could say why.
+        if let (Some(report), Some(group), Some(limits)) = (&mut report, &self.group, &self.limits)
+            && report.too_much.is_none()
+            && group.was_over_memory()
+        {
+            report.too_much = Some(watch::too_much(limits));
+        }
+        let status = self.child.wait();
+        // It is empty now, and may be used again.
+        self.group = None;
+        Finished { report, status, was_ended: lives }
     }
 }
 
@@ -431,6 +453,9 @@ impl Finished {
             }
             Report { not_started: Some(why), .. } => Err(cannot(program, &why)),
             Report { has_begun: false, .. } if !self.was_ended => Err(Refused::NotBegun),
+            Report { too_much: Some(note), how: None, found, .. } => {
+                Ok(Last { how: How::Signal(libc::SIGKILL), note: Some(note), found })
+            }
             Report { too_much, how: Some(how), found, .. } => {
                 Ok(Last { how, note: too_much, found })
             }

@@ -1001,12 +1001,15 @@ fn signals(control: &Control, asking: &Arc<AtomicBool>, mark: String) -> Result<
             print("Stopping after this stage. Press Ctrl-C again to stop now.");
         } else {
             control.interrupt.at_once();
-            let mark = mark.clone();
+            let own = mark.clone();
             // A walk over a huge tree or a file that blocks must not keep the run from leaving.
-            std::thread::spawn(move || {
+            let leaving = std::thread::Builder::new().spawn(move || {
                 std::thread::sleep(PATIENCE);
-                leave("Stopped; `baton resume` continues.", &mark);
+                leave("Stopped; `baton resume` continues.", &own);
             });
+            if leaving.is_err() {
+                leave("Stopped; `baton resume` continues.", &mark);
+            }
         }
     })
 }
@@ -1016,20 +1019,26 @@ fn leave(said: &str, mark: &str) {
     print(said);
     // A process that cannot be ended must not keep this one.
     let mark = mark.to_owned();
-    let ending = std::thread::spawn(move || baton_runtime::sandbox::end_left_behind(&mark));
-    let start = std::time::Instant::now();
-    while !ending.is_finished() && start.elapsed() < std::time::Duration::from_secs(1) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    within(std::time::Duration::from_secs(1), move || {
+        baton_runtime::sandbox::end_left_behind(&mark);
+    });
     std::process::exit(i32::from(WAITING));
 }
 
 /// Prints a line from a thread of its own: whoever should read standard error may not read it.
 fn print(line: &str) {
     let line = line.to_owned();
-    let printing = std::thread::spawn(move || writeln!(std::io::stderr(), "\n{line}"));
+    within(std::time::Duration::from_millis(100), move || {
+        let _ = writeln!(std::io::stderr(), "\n{line}");
+    });
+}
+
+/// Does this in a thread of its own and waits no longer than so long. Where no thread can be started
+/// it is left out.
+fn within(limit: std::time::Duration, act: impl FnOnce() + Send + 'static) {
+    let Ok(acting) = std::thread::Builder::new().spawn(act) else { return };
     let start = std::time::Instant::now();
-    while !printing.is_finished() && start.elapsed() < std::time::Duration::from_millis(100) {
+    while !acting.is_finished() && start.elapsed() < limit {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

@@ -60,13 +60,16 @@ pub(super) fn serve(
 ) -> Result<String, String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    std::thread::spawn(move || {
+    let serving = std::thread::Builder::new().spawn(move || {
         let answer = Arc::new(answer);
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
-            std::thread::spawn(move || while one(&stream, &*answer).is_some() {});
+            // Where no thread can be started, whoever asked is told by the end of the connection.
+            let _ = std::thread::Builder::new()
+                .spawn(move || while one(&stream, &*answer).is_some() {});
         }
     });
+    serving.map_err(|error| format!("cannot start a thread: {error}"))?;
     Ok(format!("http://{address}/v1"))
 }
 

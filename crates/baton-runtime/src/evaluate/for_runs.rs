@@ -56,14 +56,16 @@ impl Evaluator for ForRuns {
         let (sender, said) = std::sync::mpsc::channel();
         let own = &*self;
         let done = std::thread::scope(|scope| {
-            let work = scope.spawn(move || own.run(ask, &sender));
+            let work = std::thread::Builder::new()
+                .spawn_scoped(scope, move || own.run(ask, &sender))
+                .map_err(|error| format!("the evaluation cannot start a thread: {error}"))?;
             // Until the evaluation is over and its end of the channel is gone.
             said.iter().for_each(say);
-            work.join()
+            work.join().map_err(|_| "the evaluation broke down".to_owned())
         });
-        let Ok(done) = done else {
-            let why = "the evaluation broke down".to_owned();
-            return (Err(Refused::Unusable(why)), Spent::default());
+        let done = match done {
+            Ok(done) => done,
+            Err(why) => return (Err(Refused::Unusable(why)), Spent::default()),
         };
         let (done, taken) = done;
         let spent = Spent {

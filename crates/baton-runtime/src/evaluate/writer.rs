@@ -43,7 +43,8 @@ pub(super) fn side_by_side<I: Sync, W, T: Send>(
         let mut threads = Vec::new();
         for _ in 0..jobs {
             let sender = sender.clone();
-            threads.push(scope.spawn(move || -> Result<(), Error> {
+            let thread = std::thread::Builder::new();
+            let started = thread.spawn_scoped(scope, move || -> Result<(), Error> {
                 let mut worker = worker()?;
                 while let Some(item) = open.get(next.fetch_add(1, Ordering::SeqCst)) {
                     let Some(own) = work(&mut worker, item) else { break };
@@ -52,7 +53,15 @@ pub(super) fn side_by_side<I: Sync, W, T: Send>(
                     }
                 }
                 Ok(())
-            }));
+            });
+            match started {
+                Ok(thread) => threads.push(thread),
+                // Fewer work as well; only none at all cannot.
+                Err(error) if threads.is_empty() => {
+                    return Err(Error::Sandbox(format!("cannot start a thread: {error}")));
+                }
+                Err(_) => break,
+            }
         }
         drop(sender);
         let wrote = write_all(ask.disk, shared, &receiver, written);

@@ -53,6 +53,7 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let inner = reqwest::Client::builder()
             .connect_timeout(connect)
+            .dns_resolver(super::resolve::Resolver)
             .pool_max_idle_per_host(if reuse { usize::MAX } else { 0 })
             // A key must not follow a redirect to another host.
             .redirect(reqwest::redirect::Policy::none())

@@ -250,8 +250,10 @@ pub(super) struct Orders {
     pub(super) folder: Raw,
     pub(super) places: Vec<Place>,
     pub(super) closed: Option<ClosedOrders>,
-    /// The group that bounds its processes.
-    pub(super) pids: Option<Raw>,
+    /// The control group that bounds the number of its processes and threads.
+    pub(super) tasks: Option<Raw>,
+    /// The one that bounds their memory.
+    pub(super) memory: Option<Raw>,
     /// The view that it sees the project in.
     pub(super) within: Option<Within>,
     /// No program, but a view that is to be kept.
@@ -299,7 +301,8 @@ impl Orders {
             folder: Raw::of(folder),
             places,
             closed,
-            pids: None,
+            tasks: None,
+            memory: None,
             within: program.within,
             layers: Vec::new(),
         };

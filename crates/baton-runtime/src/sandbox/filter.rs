@@ -122,6 +122,12 @@ fn sometimes(network: bool) -> Result<Rules, seccompiler::BackendError> {
     // Asking for the personality is all right, and so is the usual one.
     let other = vec![when(0, Dword, Ne, 0)?, when(0, Dword, Ne, 0xffff_ffff)?];
     rules.insert(libc::SYS_personality, vec![rule(other)?]);
+    // To tell others when somebody opens a file, and to make them wait for it.
+    for request in [libc::F_SETLEASE, libc::F_NOTIFY, F_SETDELEG] {
+        let is_it = rule(vec![when(1, Dword, Eq, word(request))?])?;
+        rules.entry(libc::SYS_fcntl).or_default().push(is_it);
+    }
+    rights_of_an_owner(&mut rules)?;
     if network {
         // The internet, and asking for routes. Sockets of this machine's services stay out of reach.
         let (inet, inet6, netlink) =
@@ -150,6 +156,48 @@ fn sometimes(network: bool) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
+/// The request to be told before a file or a folder is used by others, from Linux 6.19 on.
+const F_SETDELEG: i32 = 1_024 + 16;
+
+/// A file that gives whoever runs it the rights of its owner or its group would outlive the sandbox.
+fn rights_of_an_owner(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
+    use Compare::MaskedEq;
+    use Length::Dword;
+    // Which argument is the mode.
+    let with_mode = [
+        (libc::SYS_fchmod, 1),
+        (libc::SYS_fchmodat, 2),
+        (libc::SYS_fchmodat2, 2),
+        (libc::SYS_mknodat, 2),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    let old = [(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)];
+    #[cfg(not(target_arch = "x86_64"))]
+    let old = [];
+    // It counts only where a file is made: otherwise anything may be in its place.
+    let mut opens = vec![(libc::SYS_openat, 2)];
+    #[cfg(target_arch = "x86_64")]
+    opens.push((libc::SYS_open, 1));
+    for bit in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {
+        for (call, mode) in with_mode.into_iter().chain(old) {
+            let is_set = rule(vec![when(mode, Dword, MaskedEq(bit), bit)?])?;
+            rules.entry(call).or_default().push(is_set);
+        }
+        // The second is the one bit of O_TMPFILE that no other flag has.
+        for makes in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
+            let makes = u64::from(makes.cast_unsigned());
+            for (call, flags) in &opens {
+                let is_set = vec![
+                    when(*flags, Dword, MaskedEq(makes), makes)?,
+                    when(*flags + 1, Dword, MaskedEq(bit), bit)?,
+                ];
+                rules.entry(*call).or_default().push(rule(is_set)?);
+            }
+        }
+    }
+    Ok(())
+}
+
 fn compiled(rules: Rules, error: i32) -> Result<BpfProgram, String> {
     let arch = std::env::consts::ARCH;
     let arch = arch.try_into().map_err(|_| format!("no filter is known for {arch}"))?;
@@ -167,8 +215,8 @@ pub(super) fn filters(network: bool) -> Result<Vec<BpfProgram>, String> {
         [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_uselib, libc::SYS_ustat]
             .map(|call| (call, Vec::new())),
     );
-    // Its flags lie in memory, where a filter cannot look. The C library then takes `clone`.
-    let unknown: Rules = [(libc::SYS_clone3, Vec::new())].into();
+    // Their flags lie in memory, where a filter cannot look. Programs then take `clone` and `openat`.
+    let unknown: Rules = [(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())].into();
     let mut filters = vec![compiled(rules, libc::EPERM)?, compiled(unknown, libc::ENOSYS)?];
     #[cfg(target_arch = "x86_64")]
     filters.push(no_x32());

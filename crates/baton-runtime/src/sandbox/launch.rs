@@ -7,15 +7,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, parent_id};
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus,
-    pidfd_open, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, wait,
-    waitpid,
+    getpriority_process, pidfd_open, set_dumpable_behavior, set_parent_process_death_signal,
+    setpriority_process, setrlimit, setsid, wait, waitpid,
 };
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, UnshareFlags, capabilities,
@@ -23,12 +22,13 @@ use rustix::thread::{
     set_capabilities_secure_bits,
 };
 
-use super::confine::{ClosedOrders, Feature, Limits, Line, Orders, Place, Raw};
+use super::confine::{ClosedOrders, Feature, Line, Orders, Place, Raw};
 use super::enter::{Forked, fork, unshare};
-use super::{filter, mounts, pids, space};
+use super::watch::{Bounded, EndedForMemory, Watch};
+use super::{filter, groups, mounts, space, timespec};
 
-/// How often the use of processes and memory is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often orphans are taken in.
+const ORPHANS: Duration = Duration::from_millis(50);
 
 /// The exit code when there is nobody to tell what went wrong.
 const LOST: i32 = 125;
@@ -83,16 +83,53 @@ pub(super) fn launch(mut arguments: impl Iterator<Item = OsString>) -> i32 {
             LOST
         });
     }
-    // Without it there is still the look at how many there are.
-    let _ = orders.pids.as_ref().map(|group| pids::enter(&group.path()));
+    let bounds = Bounds::taken(&orders);
     let words = words.map(|number| File::open(format!("/proc/{parent}/fd/{number}")));
     let Ok(words) = words.transpose() else { return LOST };
-    match enter(&orders).and_then(|()| first(&orders, words, &mut lines)) {
+    match enter(&orders).and_then(|()| first(&orders, bounds, words, &mut lines)) {
         Ok(code) => code,
         Err(failed) => {
             lines.failed(failed);
             LOST
         }
+    }
+}
+
+/// What keeps a closed program from using too much.
+struct Bounds {
+    kernel: Bounded,
+    ended: Option<EndedForMemory>,
+    /// The priority that the program gets, where ours is a higher one.
+    priority: Option<i32>,
+}
+
+impl Bounds {
+    /// Enters the control groups, as far as there are any.
+    fn taken(orders: &Orders) -> Bounds {
+        let mut bounds =
+            Bounds { kernel: Bounded { tasks: false, memory: false }, ended: None, priority: None };
+        if orders.closed.is_none() {
+            return bounds;
+        }
+        let path = |group: &Option<Raw>| group.as_ref().map(Raw::path);
+        bounds.kernel.tasks =
+            path(&orders.tasks).is_some_and(|group| groups::enter(&group).is_ok());
+        if let Some(group) = path(&orders.memory) {
+            bounds.ended = EndedForMemory::of(&group);
+            bounds.kernel.memory = groups::enter(&group).is_ok();
+        }
+        // Should the whole machine run out of memory, the kernel takes it from here first.
+        #[expect(clippy::disallowed_methods, reason = "no file of a disk")]
+        let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+        if !rustix::process::geteuid().is_root() {
+            // The kernel counts the processes of any other user.
+            bounds.kernel.tasks = true;
+        } else if !bounds.kernel.tasks {
+            // A thousand processes that are all busy must not keep us from looking.
+            bounds.priority = getpriority_process(None).ok();
+            let _ = setpriority_process(None, -20);
+        }
+        bounds
     }
 }
 
@@ -150,7 +187,12 @@ pub(super) fn identity(user: u32, group: u32) -> io::Result<()> {
 }
 
 /// Forks the first process of the namespace and waits for its end.
-fn first(orders: &Orders, words: Option<File>, lines: &mut Lines) -> Result<i32, Failed> {
+fn first(
+    orders: &Orders,
+    bounds: Bounds,
+    words: Option<File>,
+    lines: &mut Lines,
+) -> Result<i32, Failed> {
     let (mut go, told) = io::pipe().map_err(|error| Failed::Other(error.to_string()))?;
     match fork().map_err(|error| Failed::Other(format!("cannot fork: {error}")))? {
         Forked::Child => {
@@ -161,7 +203,7 @@ fn first(orders: &Orders, words: Option<File>, lines: &mut Lines) -> Result<i32,
                 return Ok(LOST);
             }
             drop(go);
-            second(orders, words, lines)
+            second(orders, bounds, words, lines)
         }
         Forked::Parent(pid) => {
             lines.say(&Line::First(pid.as_raw_nonzero().get()));
@@ -180,12 +222,23 @@ fn first(orders: &Orders, words: Option<File>, lines: &mut Lines) -> Result<i32,
 }
 
 /// As the first process: the view of the files, then the program.
-fn second(orders: &Orders, words: Option<File>, lines: &mut Lines) -> Result<i32, Failed> {
-    let own_proc = mounts::arrange(orders)?;
+fn second(
+    orders: &Orders,
+    mut bounds: Bounds,
+    words: Option<File>,
+    lines: &mut Lines,
+) -> Result<i32, Failed> {
+    let proc = mounts::arrange(orders, bounds.kernel.tasks)?;
+    bounds.kernel.tasks |= proc.bounds_tasks;
     let folder = orders.folder.path();
     std::env::set_current_dir(&folder)
         .map_err(|error| Failed::Other(format!("cannot enter {}: {error}", folder.display())))?;
-    give_up_capabilities(orders.closed.is_some())?;
+    // To see what processes hold that hide it.
+    let kept = match orders.closed {
+        Some(_) => CapabilitySet::SYS_PTRACE,
+        None => !CapabilitySet::SYS_ADMIN,
+    };
+    give_up_capabilities(kept, orders.closed.is_some())?;
     // The program could look at us as at one of its own.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| Failed::Other(error.to_string()))?;
@@ -194,7 +247,7 @@ fn second(orders: &Orders, words: Option<File>, lines: &mut Lines) -> Result<i32
     match fork().map_err(|error| Failed::Other(format!("cannot fork: {error}")))? {
         Forked::Child => {
             if let Some(closed) = &orders.closed {
-                close(orders, closed, own_proc, lines)?;
+                close(orders, closed, proc.is_own, bounds.priority, lines)?;
             }
             let argv = match words {
                 None => orders.argv.clone(),
@@ -210,8 +263,16 @@ fn second(orders: &Orders, words: Option<File>, lines: &mut Lines) -> Result<i32
         }
         Forked::Parent(pid) => {
             drop((words, begins));
-            let limits = orders.closed.as_ref().map(|closed| closed.limits).filter(|_| own_proc);
-            tend(pid, &begun, limits, lines);
+            let watch = orders.closed.as_ref().map(|closed| {
+                let own = orders.places.iter().filter_map(|place| match place {
+                    Place::Writable(raw) => Some(raw.path()),
+                    _ => None,
+                });
+                let writable: Vec<_> = own.chain(["/dev/shm".into(), "/tmp".into()]).collect();
+                let limits = closed.limits;
+                move || Watch::of(limits, bounds.kernel, proc.is_own, bounds.ended, &writable)
+            });
+            tend(pid, &begun, watch, lines);
             Ok(0)
         }
     }
@@ -241,15 +302,14 @@ fn exec(orders: &Orders, argv: &[Raw]) -> io::Error {
     command.exec()
 }
 
-/// All of them; of one who is open only what could take the mounts away.
-fn give_up_capabilities(all: bool) -> Result<(), Failed> {
+/// All capabilities but those to keep; `for_good`: no program that is started gets any of them.
+fn give_up_capabilities(keep: CapabilitySet, for_good: bool) -> Result<(), Failed> {
     let failed =
         |error: rustix::io::Errno| Failed::Other(format!("cannot give up capabilities: {error}"));
     let own = capabilities(None).map_err(failed)?;
-    let keep = if all { CapabilitySet::empty() } else { !CapabilitySet::SYS_ADMIN };
     for bit in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << bit);
-        if !keep.contains(one) {
+        if for_good || !keep.contains(one) {
             match remove_capability_from_bounding_set(one) {
                 // Past the last that this kernel knows; or an ordinary user, who has none to give.
                 Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
@@ -257,7 +317,7 @@ fn give_up_capabilities(all: bool) -> Result<(), Failed> {
             }
         }
     }
-    if all {
+    if for_good {
         let bits = CapabilitiesSecureBits::NO_ROOT
             | CapabilitiesSecureBits::NO_ROOT_LOCKED
             | CapabilitiesSecureBits::NO_SETUID_FIXUP
@@ -270,10 +330,10 @@ fn give_up_capabilities(all: bool) -> Result<(), Failed> {
     let sets = CapabilitySets {
         effective: own.effective & keep,
         permitted: own.permitted & keep,
-        inheritable: own.inheritable & keep,
+        inheritable: if for_good { CapabilitySet::empty() } else { own.inheritable & keep },
     };
     set_capabilities(None, sets).map_err(failed)?;
-    if all {
+    if for_good {
         rustix::thread::set_no_new_privs(true).map_err(failed)?;
     }
     Ok(())
@@ -284,9 +344,16 @@ fn close(
     orders: &Orders,
     closed: &ClosedOrders,
     own_proc: bool,
+    priority: Option<i32>,
     lines: &mut Lines,
 ) -> Result<(), Failed> {
     let other = |error: rustix::io::Errno| Failed::Other(error.to_string());
+    if let Some(priority) = priority {
+        setpriority_process(None, priority).map_err(other)?;
+    }
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).map_err(other)?;
     // Off the terminal that we were started from.
     setsid().map_err(other)?;
     set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(other)?;
@@ -361,7 +428,12 @@ fn restrict(orders: &Orders, closed: &ClosedOrders) -> Result<i32, Failed> {
 
 /// The first process's own life: takes in orphans, looks how much is used, and ends with the
 /// program.
-fn tend(program: Pid, begun: &PipeReader, limits: Option<Limits>, lines: &mut Lines) {
+fn tend(
+    program: Pid,
+    begun: &PipeReader,
+    watch: Option<impl FnOnce() -> Watch>,
+    lines: &mut Lines,
+) {
     let Ok(handle) = pidfd_open(program, PidfdFlags::empty()) else {
         // A kernel without such handles: waiting is all there is.
         loop {
@@ -373,14 +445,15 @@ fn tend(program: Pid, begun: &PipeReader, limits: Option<Limits>, lines: &mut Li
     // Nothing is used before, and one that waits for its words may wait for hours.
     let _ =
         poll(&mut [PollFd::new(&handle, PollFlags::IN), PollFd::new(begun, PollFlags::IN)], None);
-    let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    let mut watch = watch.map(|watch| watch());
     loop {
+        let pause = watch.as_ref().map_or(ORPHANS, Watch::pause);
         let mut fds = [PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)];
-        let _ = poll(&mut fds, Some(&pause));
+        let _ = poll(&mut fds, Some(&timespec(pause)));
         if ended(program, WaitOptions::NOHANG, lines) {
             return;
         }
-        if let Some(what) = limits.and_then(|limits| over(&limits)) {
+        if let Some(what) = watch.as_mut().and_then(Watch::over) {
             lines.say(&Line::TooMuch(what));
             return lines.say(&Line::Signal(libc::SIGKILL));
         }
@@ -403,31 +476,4 @@ fn line_of(status: WaitStatus) -> Line {
         (Some(code), _) => Line::Exit(code),
         (None, signal) => Line::Signal(signal.unwrap_or(0)),
     }
-}
-
-/// What all processes of the namespace together use too much of.
-fn over(limits: &Limits) -> Option<String> {
-    let entries = std::fs::read_dir("/proc").ok()?;
-    let (mut processes, mut memory) = (0, 0);
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if !name.as_encoded_bytes().first().is_some_and(u8::is_ascii_digit) {
-            continue;
-        }
-        processes += 1;
-        memory += own_memory(&entry.path()).unwrap_or(0);
-    }
-    // We are one of them.
-    if processes > limits.processes + 1 {
-        return Some(format!("it had more than {} processes", limits.processes));
-    }
-    (memory > limits.memory).then(|| format!("it used more than {} MiB", limits.memory >> 20))
-}
-
-/// Bytes that are in memory and of no file.
-fn own_memory(process: &Path) -> Option<u64> {
-    let text = std::fs::read_to_string(process.join("statm")).ok()?;
-    let mut words = text.split(' ').skip(1).map(str::parse::<u64>);
-    let (resident, shared) = (words.next()?.ok()?, words.next()?.ok()?);
-    Some(resident.saturating_sub(shared) * 4_096)
 }

@@ -13,8 +13,9 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::confine::{Orders, Place};
+use super::confine::{ClosedOrders, Orders, Place};
 use super::enter::read_only;
+use super::watch;
 
 /// The devices that every program may need; none of them leads to hardware.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -50,8 +51,16 @@ pub(super) fn put(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Everything as the orders say. Whether /proc is one of our own.
-pub(super) fn arrange(orders: &Orders) -> Result<bool, Broken> {
+/// What is known of /proc.
+pub(super) struct Proc {
+    /// Whether it shows the processes of this namespace and no others.
+    pub(super) is_own: bool,
+    /// Whether the kernel bounds the number of processes and threads of this namespace.
+    pub(super) bounds_tasks: bool,
+}
+
+/// Everything as the orders say. The number of processes is bounded, too, unless it `is_bounded`.
+pub(super) fn arrange(orders: &Orders, is_bounded: bool) -> Result<Proc, Broken> {
     let root = Path::new("/");
     let is_closed = orders.closed.is_some();
     // An open program goes on seeing what is mounted later.
@@ -85,7 +94,7 @@ pub(super) fn arrange(orders: &Orders) -> Result<bool, Broken> {
     } else {
         places(orders, &writable)?;
     }
-    new_proc(is_closed)
+    new_proc(orders.closed.as_ref(), is_bounded)
 }
 
 /// Whether every place is still what it was made. Who replaces a file from outside, as git does with
@@ -182,15 +191,38 @@ fn new_dev(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
 
 /// The processes of the namespace alone. Where a container covers parts of /proc this is not
 /// allowed; the old one shows who else runs, but neither their files nor their variables.
-fn new_proc(is_closed: bool) -> Result<bool, Broken> {
+fn new_proc(closed: Option<&ClosedOrders>, is_bounded: bool) -> Result<Proc, Broken> {
     let path = Path::new("/proc");
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     if mount("proc", path, "proc", flags, None).is_err() {
-        return Ok(false);
+        return Ok(Proc { is_own: false, bounds_tasks: false });
     }
-    if is_closed {
+    let mut bounds_tasks = false;
+    if let Some(closed) = closed {
+        if !is_bounded {
+            bounds_tasks = bound_tasks(watch::room(closed.limits.processes));
+        }
         // As root it could set up the machine by writing here.
         read_only(path, false).map_err(said("cannot make read-only", path))?;
     }
-    Ok(true)
+    Ok(Proc { is_own: true, bounds_tasks })
+}
+
+/// Bounds the numbers that processes and threads of this namespace can get, and so how many there
+/// are. Linux has such a bound for each namespace from 6.14 on; before, it was the machine's, and
+/// must not be touched.
+fn bound_tasks(most: u64) -> bool {
+    /// What a new namespace begins with.
+    const UNBOUNDED: &str = "4194304";
+    /// The kernel does not use the numbers below again.
+    const LOWEST: u64 = 300;
+    let path = "/proc/sys/kernel/pid_max";
+    let release = rustix::system::uname();
+    let mut numbers = release.release().to_str().unwrap_or_default().split(['.', '-']);
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    let is_for_each = (number(), number()) >= (Some(6), Some(14));
+    let is_new = fs::read_to_string(path).is_ok_and(|text| text.trim() == UNBOUNDED);
+    #[expect(clippy::disallowed_methods, reason = "no file of a disk")]
+    let is_written = || fs::write(path, (most.saturating_add(LOWEST)).to_string()).is_ok();
+    is_for_each && is_new && is_written()
 }

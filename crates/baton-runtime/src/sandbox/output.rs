@@ -167,16 +167,20 @@ impl Streams {
         Ok(copy.map(|copy| Arc::new(Mutex::new(copy))))
     }
 
-    pub(super) fn of(child: &mut Child, program: &Program, copy: Shared) -> Streams {
+    pub(super) fn of(
+        child: &mut Child,
+        program: &Program,
+        copy: Shared,
+    ) -> std::io::Result<Streams> {
         let stdin = child.stdin.take();
         if let Some(mut stdin) = stdin.filter(|_| !program.input.is_empty()) {
             let input = program.input.clone();
             // A program that does not read its input is no error.
-            std::thread::spawn(move || stdin.write_all(&input));
+            thread(move || drop(stdin.write_all(&input)))?;
         }
-        let stdout = collected(child.stdout.take(), program.most, copy.clone());
-        let stderr = collected(child.stderr.take(), program.most, copy.clone());
-        Streams { stdout, stderr, copy }
+        let stdout = collected(child.stdout.take(), program.most, copy.clone())?;
+        let stderr = collected(child.stderr.take(), program.most, copy.clone())?;
+        Ok(Streams { stdout, stderr, copy })
     }
 
     pub(super) fn finished(self) -> Said {
@@ -191,11 +195,19 @@ impl Streams {
     }
 }
 
-fn collected(from: Option<impl Read + Send + 'static>, most: usize, copy: Shared) -> Collected {
+fn thread(act: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().spawn(act).map(drop)
+}
+
+fn collected(
+    from: Option<impl Read + Send + 'static>,
+    most: usize,
+    copy: Shared,
+) -> std::io::Result<Collected> {
     let (alive, end) = mpsc::channel();
     let kept = Arc::new(Mutex::new(Kept::default()));
     let collected = Collected { kept: Arc::clone(&kept), end };
-    std::thread::spawn(move || {
+    thread(move || {
         let _alive = alive;
         let mut buffer = [0; 16 << 10];
         let Some(mut from) = from else { return };
@@ -213,6 +225,6 @@ fn collected(from: Option<impl Read + Send + 'static>, most: usize, copy: Shared
                 Err(_) => return,
             }
         }
-    });
-    collected
+    })?;
+    Ok(collected)
 }

@@ -82,7 +82,8 @@ impl ViewSpace {
             folder: Raw::of("/"),
             places: Vec::new(),
             closed: None,
-            pids: None,
+            tasks: None,
+            memory: None,
             within: None,
             layers: layers.iter().map(LayerOrders::from).collect(),
         };

@@ -7,12 +7,14 @@
 mod attack;
 mod files;
 mod ground;
+mod limits;
 mod live;
 mod missing;
 mod network;
 mod probe;
 mod processes;
 mod programs;
+mod rights;
 mod spare;
 mod usage;
 mod views;
@@ -26,6 +28,7 @@ fn main() {
         Some("probe") => std::process::exit(probe::probe(&args[1..])),
         Some("says-it-again") => return live::program(),
         Some("without-an-overlay") => return views::without_an_overlay(&args[1]),
+        Some("limited") => return limits::limited(&args[1], &args[2]),
         Some("child") => return processes::child(&args[1..]),
         _ => {}
     }
@@ -34,7 +37,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 46] = [
+    let tests: [(&str, fn()); 56] = [
         ("what_is_missing_is_said_and_nothing_runs", missing::refused),
         ("what_cannot_be_protected_is_refused", missing::unprotectable),
         ("no_process_survives", processes::no_process_survives),
@@ -43,6 +46,14 @@ fn main() {
         ("a_killed_baton_takes_everything_with_it", processes::killed_with_baton),
         ("an_interrupt_ends_everything", processes::interrupted),
         ("floods_and_hogs_are_bounded", usage::bounded_floods_and_hogs),
+        ("no_kind_of_memory_is_used_beyond_the_limit", limits::memory),
+        ("memory_that_processes_share_counts_once", limits::shared_once),
+        ("a_fork_bomb_ends_in_time_and_the_machine_still_forks", limits::fork_bomb),
+        ("a_thousand_processes_that_are_allowed_work", limits::a_thousand),
+        ("no_file_gets_the_rights_of_its_owner", rights::no_rights_of_an_owner),
+        ("no_lease_on_the_files_of_others", rights::no_leases),
+        ("groups_of_a_killed_baton_are_removed", limits::groups_left_behind),
+        ("daemons_that_fork_do_not_survive_an_interrupt", limits::interrupted_forks),
         ("the_whole_output_is_kept_on_disk", usage::copied),
         ("protected_files_cannot_be_touched", files::protected),
         ("stand_ins_come_and_go", files::stand_ins),
@@ -75,6 +86,8 @@ fn main() {
             in_spare(processes::gone_before_the_return);
         }),
         ("in_a_spare_floods_and_hogs_are_bounded", || in_spare(usage::bounded_floods_and_hogs)),
+        ("in_a_spare_no_kind_of_memory_is_used_beyond_the_limit", || in_spare(limits::memory)),
+        ("in_a_spare_a_fork_bomb_ends_in_time", || in_spare(limits::fork_bomb)),
         ("in_a_spare_the_whole_output_is_kept_on_disk", || in_spare(usage::copied)),
         ("in_a_spare_protected_files_cannot_be_touched", || in_spare(files::protected)),
         ("in_a_spare_stand_ins_come_and_go", || in_spare(files::stand_ins)),
@@ -97,6 +110,7 @@ fn main() {
         }
     }
     println!("{ran} tests, {} failed {failed:?}", failed.len());
+    baton_runtime::sandbox::remove_groups();
     std::process::exit(i32::from(!failed.is_empty()));
 }
 

@@ -19,10 +19,21 @@ pub(crate) fn probe(words: &[String]) -> i32 {
         "threads" => return threads(word(1).parse().unwrap()),
         "hog" => return hog(word(1).parse().unwrap()),
         "hold" => return hold(word(1), word(2).parse().unwrap()),
+        "fill" => return fill(word(1), word(2).parse().unwrap(), Path::new(word(3))),
+        "share" => return share(word(1).parse().unwrap(), word(2).parse().unwrap()),
+        "many" => return many(word(1).parse().unwrap()),
+        "spin" => return spin(word(1).parse().unwrap()),
+        "bombs" => return bombs(Path::new(word(1))),
         "hogs" => return hogs(word(1).parse().unwrap(), word(2).parse().unwrap()),
         _ => {}
     }
+    let of_files = || match word(0) {
+        "rights" => Some(crate::rights::made(word(1), i64::from_str_radix(word(2), 8).unwrap())),
+        "fcntl" => Some(crate::rights::asked(word(1), Path::new(word(2)))),
+        _ => None,
+    };
     let done = sockets(word(0), word(1))
+        .or_else(of_files)
         .or_else(|| processes(word(0), word(1)))
         .or_else(|| calls(word(0)));
     match done.unwrap_or_else(|| panic!("there is no probe {words:?}")) {
@@ -296,6 +307,167 @@ fn hold(lock: &str, mebibytes: usize) -> i32 {
     let all = vec![7_u8; mebibytes << 20];
     fs::write(format!("{lock}.held"), [all[all.len() - 1]]).unwrap();
     std::thread::sleep(crate::ground::PATIENCE);
+    0
+}
+
+/// Every process makes others, for as long as it can or until somebody says that it is enough.
+fn bombs(enough: &Path) -> i32 {
+    while !enough.exists() {
+        // SAFETY: nothing but this very loop runs in the child.
+        if unsafe { libc::fork() } < 0 {
+            std::thread::yield_now();
+        }
+    }
+    0
+}
+
+/// Processes that do nothing, as fast as they can.
+fn spin(count: usize) -> i32 {
+    let made = (0..count).filter(|_| {
+        // SAFETY: nothing but this loop runs in the child.
+        let pid = unsafe { libc::fork() };
+        while pid == 0 {
+            std::hint::spin_loop();
+        }
+        pid > 0
+    });
+    println!("{} processes", made.count());
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// Processes that are all there at the same time; each ends when the first one says so.
+fn many(count: usize) -> i32 {
+    let (ready, mut all_ready) = (io::pipe().unwrap(), 0);
+    let (go, mut end) = io::pipe().unwrap();
+    for _ in 0..count {
+        // SAFETY: this program has one thread here.
+        match unsafe { libc::fork() } {
+            0 => {
+                drop(end);
+                (&ready.1).write_all(b"x").unwrap();
+                let _ = (&go).read(&mut [0]);
+                // SAFETY: it ends this process.
+                unsafe { libc::_exit(0) };
+            }
+            -1 => break,
+            _ => all_ready += 1,
+        }
+    }
+    let mut bytes = vec![0; all_ready];
+    (&ready.0).read_exact(&mut bytes).unwrap();
+    end.write_all(b"x").unwrap();
+    drop(end);
+    println!("{all_ready} processes");
+    i32::from(all_ready < count)
+}
+
+/// Fills memory of this kind, and keeps it until somebody says that it is enough.
+fn fill(kind: &str, mebibytes: usize, enough: &Path) -> i32 {
+    let _kept = match filled(kind, mebibytes) {
+        Ok(kept) => kept,
+        Err(error) => {
+            println!("{error}");
+            return 1;
+        }
+    };
+    println!("filled");
+    let start = std::time::Instant::now();
+    while !enough.exists() && start.elapsed() < crate::ground::PATIENCE / 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    0
+}
+
+fn filled(kind: &str, mebibytes: usize) -> io::Result<Vec<fs::File>> {
+    let piece = vec![7_u8; 1 << 20];
+    let memory = |count: usize| -> io::Result<fs::File> {
+        let number = call(libc::SYS_memfd_create, [c"x".as_ptr() as i64, 0, 0, 0, 0])?;
+        // SAFETY: it was opened right now, for this.
+        let mut file = unsafe { fs::File::from_raw_fd(i32::try_from(number).unwrap()) };
+        (0..count).try_for_each(|_| file.write_all(&piece))?;
+        Ok(file)
+    };
+    let map = |length: usize, file: i32| -> io::Result<()> {
+        let flags = libc::MAP_SHARED | if file < 0 { libc::MAP_ANONYMOUS } else { 0 };
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, which is written within its length and stays.
+        unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), length, access, flags, file, 0);
+            if at == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            std::ptr::write_bytes(at.cast::<u8>(), 7, length);
+        }
+        Ok(())
+    };
+    match kind {
+        "shared" => map(mebibytes << 20, -1).map(|()| Vec::new()),
+        // In one process each: none of them has much.
+        "shared-by-many" => {
+            for _ in 0..8 {
+                // SAFETY: this program has one thread here.
+                if unsafe { libc::fork() } == 0 {
+                    map((mebibytes << 20) / 8, -1)?;
+                    std::thread::sleep(crate::ground::PATIENCE / 2);
+                }
+            }
+            // All of them have theirs before this one looks on.
+            map(1 << 20, -1)?;
+            std::thread::sleep(Duration::from_millis(500));
+            Ok(Vec::new())
+        }
+        "memfd" => Ok(vec![memory(mebibytes)?]),
+        "memfds" => (0..8).map(|_| memory(mebibytes / 8)).collect(),
+        "mapped-memfd" => {
+            use std::os::fd::AsRawFd;
+            let file = memory(1)?;
+            file.set_len((mebibytes as u64) << 20)?;
+            map(mebibytes << 20, file.as_raw_fd())?;
+            Ok(Vec::new())
+        }
+        // Nobody is to look at its open files.
+        "hidden-memfd" => {
+            call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE.into(), 0, 0, 0, 0])?;
+            Ok(vec![memory(mebibytes)?])
+        }
+        "half-and-half" => {
+            map((mebibytes << 20) / 2, -1)?;
+            Ok(vec![memory(mebibytes / 2)?])
+        }
+        "segment" => {
+            let size = i64::try_from(mebibytes << 20).unwrap();
+            let id = call(libc::SYS_shmget, [0, size, 0o1600, 0, 0])?;
+            let at = call(libc::SYS_shmat, [id, 0, 0, 0, 0])?;
+            // SAFETY: it was attached right now, and is as long as this.
+            unsafe { std::ptr::write_bytes(at as *mut u8, 7, mebibytes << 20) };
+            call(libc::SYS_shmdt, [at, 0, 0, 0, 0])?;
+            Ok(Vec::new())
+        }
+        "private" => {
+            std::mem::forget(vec![7_u8; mebibytes << 20]);
+            Ok(Vec::new())
+        }
+        _ => panic!("there is no memory `{kind}`"),
+    }
+}
+
+/// Fills memory and makes processes that all have it: it is there once.
+fn share(mebibytes: usize, processes: usize) -> i32 {
+    let private = vec![7_u8; mebibytes << 20];
+    let _shared = filled("mapped-memfd", mebibytes).unwrap();
+    for _ in 0..processes {
+        // SAFETY: this program has one thread here.
+        if unsafe { libc::fork() } == 0 {
+            let sum: u64 = private.iter().step_by(4_096).map(|byte| u64::from(*byte)).sum();
+            std::thread::sleep(Duration::from_millis(600));
+            std::process::exit(i32::from(sum == 0));
+        }
+    }
+    // SAFETY: as above; it waits for those that were made here.
+    while unsafe { libc::wait(std::ptr::null_mut()) } > 0 {}
+    println!("shared");
     0
 }
 

@@ -1,13 +1,9 @@
 //! Programs that use too much.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::time::Instant;
 
-use baton_runtime::sandbox::{COPY, Confine, How, Limits, Pids, Program, Ran};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use baton_runtime::sandbox::{COPY, Confine, How, Limits, Program, Ran};
 
 use crate::ground::{Ground, alive, run};
 
@@ -45,53 +41,11 @@ fn tried(name: &str, ground: &Ground, argv: &[&str]) -> Ran {
     ran
 }
 
-/// Threads and processes beyond this are too many for a test, whoever runs it.
-const BOUND: u64 = 4_000;
-
-/// Does it where nothing can fill the process table of this machine, should the sandbox let it.
-fn bounded(test: fn()) {
-    if !rustix::process::geteuid().is_root() {
-        // Of all that this user has: what else there is must not count.
-        let before = getrlimit(Resource::Nproc);
-        let most = threads_of_this_machine() + BOUND;
-        let least = before.maximum.map_or(most, |own| own.min(most));
-        setrlimit(Resource::Nproc, Rlimit { current: Some(least), ..before }).unwrap();
-        test();
-        return setrlimit(Resource::Nproc, before).unwrap();
-    }
-    let Some(group) = Pids::of(BOUND) else { return as_ordinary_user() };
-    group.enter().unwrap();
-    let result = std::panic::catch_unwind(test);
-    group.leave().unwrap();
-    if let Err(panic) = result {
-        std::panic::resume_unwind(panic);
-    }
-}
-
-fn threads_of_this_machine() -> u64 {
-    let text = fs::read_to_string("/proc/loadavg").unwrap();
-    let of = text.split(' ').nth(3).and_then(|word| word.split_once('/'));
-    of.unwrap().1.parse().unwrap()
-}
-
-/// The same tests again, by somebody whose processes can be counted.
-fn as_ordinary_user() {
-    const NOBODY: u32 = 65_534;
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let own = folder.path().join("confine");
-    fs::copy(std::env::current_exe().unwrap(), &own).unwrap();
-    let mut command = Command::new(&own);
-    command.arg("floods_and_hogs").current_dir("/").uid(NOBODY).gid(NOBODY);
-    println!("  no control group: as user {NOBODY}");
-    assert!(command.status().unwrap().success());
-}
-
 pub(crate) fn bounded_floods_and_hogs() {
-    bounded(floods_and_hogs);
+    crate::limits::in_each_way("floods_and_hogs");
 }
 
-fn floods_and_hogs() {
+pub(crate) fn floods_and_hogs() {
     let ground = Ground::new();
     let shell = |name: &str, line: &str| tried(name, &ground, &["sh", "-c", line]);
     let flood = "echo first; head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo last";
