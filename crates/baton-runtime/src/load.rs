@@ -2,7 +2,7 @@
 //! read, and only regular files are opened: a pipe or a device could block or never end.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
@@ -297,17 +297,29 @@ impl Environment {
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.variables.get(std::ffi::OsStr::new(name))?.to_str().filter(|value| !value.is_empty())
+        self.variables.get(OsStr::new(name))?.to_str().filter(|value| !value.is_empty())
     }
 
     /// A path, which need not be text.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
-        let value = self.variables.get(std::ffi::OsStr::new(name))?;
+        let value = self.variables.get(OsStr::new(name))?;
         (!value.is_empty()).then(|| PathBuf::from(value))
     }
 
+    /// A value as it is.
+    pub fn raw(&self, name: &str) -> Option<&OsStr> {
+        self.variables
+            .get(OsStr::new(name))
+            .filter(|value| !value.is_empty())
+            .map(OsString::as_os_str)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
     pub fn is_set(&self, name: &str) -> bool {
-        self.variables.get(std::ffi::OsStr::new(name)).is_some_and(|value| !value.is_empty())
+        self.variables.get(OsStr::new(name)).is_some_and(|value| !value.is_empty())
     }
 
     /// The variables of these names; `NAME_*` stands for all that begin so.
@@ -357,7 +369,7 @@ impl Environment {
 
     /// Whether a program of this name is on the PATH.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
-        let path = self.variables.get(std::ffi::OsStr::new("PATH"))?;
+        let path = self.variables.get(OsStr::new("PATH"))?;
         std::env::split_paths(path).map(|folder| folder.join(name)).find(|file| file.is_file())
     }
 }

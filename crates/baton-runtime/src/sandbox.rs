@@ -7,6 +7,7 @@ mod ending;
 mod enter;
 mod filter;
 mod groups;
+mod home;
 mod launch;
 mod live;
 mod mounts;
@@ -40,6 +41,7 @@ use output::Streams;
 pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
 pub use ending::end_left_behind;
 pub use groups::{Bounds, Group, remove_groups};
+pub use home::{Put, Sight, sight};
 pub use live::{Fault, Live};
 pub use output::{COPY, Kept, SHORT};
 pub use space::{Layer, ViewSpace, Within};
@@ -143,7 +145,7 @@ pub fn probe(without: Vec<Feature>) -> Result<Found, Missing> {
     let closed = Closed {
         writable: Vec::new(),
         protected: Vec::new(),
-        hidden: Vec::new(),
+        sight: Sight::default(),
         temporary: folder.path().to_owned(),
         network: false,
         limits: Limits::default(),

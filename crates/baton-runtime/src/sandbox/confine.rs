@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::home::{self, Entry, Layout, Put, Sight};
 use super::space::{LayerOrders, Within};
 use super::{How, Program};
 use crate::load::{self, Environment};
@@ -37,8 +38,8 @@ pub struct Closed {
     pub writable: Vec<PathBuf>,
     /// Paths inside of them that it may not.
     pub protected: Vec<Protected>,
-    /// Paths that it finds empty.
-    pub hidden: Vec<PathBuf>,
+    /// What of home folders and of places with secrets it sees.
+    pub sight: Sight,
     /// Its `TMPDIR`, and its `/tmp` where nothing that it needs lies in the real one.
     pub temporary: PathBuf,
     /// TCP and UDP to anywhere, or none at all. Sockets of services of this machine are never
@@ -114,34 +115,6 @@ impl std::fmt::Display for Feature {
     }
 }
 
-/// In the home folder: keys, and the settings of programs that hold some.
-const SECRETS: [&str; 24] = [
-    ".aws",
-    ".azure",
-    ".bash_history",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".claude",
-    ".claude.json",
-    ".codex",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/opencode",
-    ".docker/config.json",
-    ".gemini",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".local/share/keyrings",
-    ".local/share/opencode",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pypirc",
-    ".ssh",
-    ".zsh_history",
-];
-
 impl Closed {
     /// The usual: the project may be changed, but neither the blackboard nor what makes git run
     /// something; keys of the user and of Baton are hidden; no network.
@@ -151,7 +124,6 @@ impl Closed {
         temporary: &Path,
         environment: &Environment,
     ) -> Result<Closed, String> {
-        let home = environment.path("HOME");
         if environment.is_home_in(project) {
             return Err(format!(
                 "{} holds your home folder, whose start-up files an agent must not write: work in a folder below it",
@@ -167,15 +139,10 @@ impl Closed {
         // Also where there is no repository: then none may be planted.
         let git = project.join(".git");
         protected.push(Protected { path: git, stand_in: StandIn::Folder });
-        let mut hidden: Vec<PathBuf> =
-            home.iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name))).collect();
-        hidden.extend(environment.config_file().and_then(|file| Some(file.parent()?.to_owned())));
-        // What was said about other projects.
-        hidden.extend(environment.state_folder());
         Ok(Closed {
             writable: vec![project.to_owned()],
             protected,
-            hidden,
+            sight: Sight::of(environment, &[project.to_owned(), board.to_owned()]),
             temporary: temporary.to_owned(),
             network: false,
             limits: Limits::default(),
@@ -196,10 +163,9 @@ impl Closed {
     /// The same, seeing all of the user's home folder but what Baton itself keeps there.
     #[must_use]
     pub fn with_home(mut self, environment: &Environment) -> Closed {
-        let config = environment.config_file();
-        let config = config.as_deref().and_then(Path::parent).map(Path::to_owned);
-        let own: Vec<PathBuf> = config.into_iter().chain(environment.state_folder()).collect();
-        self.hidden.retain(|path| own.contains(path));
+        let protected = self.protected.iter().map(|own| own.path.clone());
+        let needed: Vec<PathBuf> = self.writable.iter().cloned().chain(protected).collect();
+        self.sight = Sight::with_home(environment, &needed);
         self
     }
 }
@@ -230,7 +196,31 @@ pub(super) enum Place {
     /// A mount of its own and nothing else, so that it cannot be renamed.
     Pinned(Raw),
     Protected(Raw),
+    /// A file that is found empty.
     Hidden(Raw),
+    /// A folder in which nothing else is found.
+    Covered(Raw, Vec<(Raw, Content)>),
+    /// Its own files, in a folder that is covered.
+    Shown(Raw),
+}
+
+/// What is in a folder that covers another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Content {
+    Folder,
+    Text(String),
+    Link(Raw),
+}
+
+impl From<Entry> for Content {
+    fn from(entry: Entry) -> Content {
+        match entry {
+            Entry::Folder => Content::Folder,
+            Entry::File => Content::Text(String::new()),
+            Entry::Put(Put::Text(text)) => Content::Text(text),
+            Entry::Put(Put::Link(to)) => Content::Link(Raw::of(to)),
+        }
+    }
 }
 
 impl Place {
@@ -238,7 +228,9 @@ impl Place {
         let (Place::Writable(raw)
         | Place::Pinned(raw)
         | Place::Protected(raw)
-        | Place::Hidden(raw)) = self;
+        | Place::Hidden(raw)
+        | Place::Covered(raw, _)
+        | Place::Shown(raw)) = self;
         raw.path()
     }
 }
@@ -347,22 +339,26 @@ fn closed_orders(
         pinned.extend(pins(&path));
         places.push(Place::Protected(Raw::of(path)));
     }
-    // What is not there has nothing to hide. Most is not, and one look is cheaper than one a folder.
-    for path in closed.hidden.iter().filter(|path| path.exists()) {
-        let Ok(path) = fs::canonicalize(path) else { continue };
-        if writable.iter().any(|root| root.starts_with(&path)) {
-            return Err(format!("{} is to be hidden and holds what is needed", path.display()));
-        }
-        pinned.extend(pins(&path));
-        places.push(Place::Hidden(Raw::of(path)));
+    // A program that its starter names is seen; what only has the name of one is not.
+    let named = program.argv.first().map(PathBuf::from).filter(|path| home::is_program(path));
+    let mut sight = closed.sight.clone();
+    sight.shown.extend(named.iter().filter_map(|path| fs::canonicalize(path).ok()));
+    let Layout { folders, files, shown } = home::layout(&sight, &writable);
+    for path in folders.keys().chain(&files) {
+        pinned.extend(pins(path));
     }
+    places.extend(files.into_iter().map(|path| Place::Hidden(Raw::of(path))));
+    places.extend(shown.into_iter().map(|path| Place::Shown(Raw::of(path))));
+    places.extend(folders.into_iter().map(|(path, entries)| {
+        let entries = entries.into_iter().map(|(path, own)| (Raw::of(path), own.into()));
+        Place::Covered(Raw::of(path), entries.collect())
+    }));
     pinned.sort_unstable();
     pinned.dedup();
     pinned.retain(|path| !places.iter().any(|place| place.path() == *path));
     places.extend(pinned.into_iter().map(|path| Place::Pinned(Raw::of(path))));
     // Covering /tmp would cover what lies in it.
     let needed = closed.writable.iter().filter_map(|path| fs::canonicalize(path).ok());
-    let named = program.argv.first().map(PathBuf::from);
     let mut needed = needed.chain(named).chain([folder.to_owned()]);
     let is_tmp = !needed.any(|path| path.starts_with("/tmp"));
     places.extend(writable.into_iter().map(|path| Place::Writable(Raw::of(path))));

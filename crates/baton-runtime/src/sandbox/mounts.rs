@@ -2,7 +2,7 @@
 //! namespace: nothing of it is seen outside, and it goes with the namespace.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::confine::{ClosedOrders, Orders, Place};
+use super::confine::{ClosedOrders, Content, Orders, Place, Raw};
 use super::enter::read_only;
 use super::watch;
 
@@ -71,14 +71,7 @@ pub(super) fn arrange(orders: &Orders, is_bounded: bool) -> Result<Proc, Broken>
     mount_change(root, propagation | MountPropagationFlags::REC)
         .map_err(|error| said("cannot take over the mounts of", root)(error.into()))?;
     // Before everything turns read-only: what lies beneath keeps the flags that it has now.
-    let mut writable: Vec<(PathBuf, OwnedFd)> = Vec::new();
-    for place in &orders.places {
-        if let Place::Writable(raw) = place {
-            let path = raw.path();
-            let tree = cloned(&path).map_err(said("cannot open", &path))?;
-            writable.push((path, tree));
-        }
-    }
+    let writable = opened(orders, |place| matches!(place, Place::Writable(_)))?;
     if let Some(closed) = &orders.closed {
         // One that is not put anywhere would cost milliseconds to let go.
         let temporary = closed.temporary.path();
@@ -87,12 +80,14 @@ pub(super) fn arrange(orders: &Orders, is_bounded: bool) -> Result<Proc, Broken>
         let dev = devices().map_err(said("cannot open the devices of", Path::new("/dev")))?;
         read_only(root, true).map_err(said("cannot make read-only", root))?;
         new_dev(&dev).map_err(said("cannot make", Path::new("/dev")))?;
-        places(orders, &writable)?;
+        // Read-only by now, and not yet covered.
+        let shown = opened(orders, |place| matches!(place, Place::Shown(_)))?;
+        places(orders, &writable, &shown)?;
         if let Some(tree) = for_tmp {
             put(&tree, Path::new("/tmp")).map_err(said("cannot cover", Path::new("/tmp")))?;
         }
     } else {
-        places(orders, &writable)?;
+        places(orders, &writable, &[])?;
     }
     new_proc(orders.closed.as_ref(), is_bounded)
 }
@@ -113,12 +108,28 @@ pub(super) fn are_in_place(orders: &Orders) -> bool {
     seen.all(|path| is_mount(&path)) && (!has_own_tmp || is_mount(tmp))
 }
 
-fn places(orders: &Orders, writable: &[(PathBuf, OwnedFd)]) -> Result<(), Broken> {
+type Opened = Vec<(PathBuf, OwnedFd)>;
+
+fn opened(orders: &Orders, is_meant: impl Fn(&Place) -> bool) -> Result<Opened, Broken> {
+    let paths = orders.places.iter().filter(|place| is_meant(place)).map(Place::path);
+    let open = |path: PathBuf| {
+        let tree = cloned(&path).map_err(said("cannot open", &path))?;
+        Ok((path, tree))
+    };
+    paths.map(open).collect()
+}
+
+fn places(
+    orders: &Orders,
+    writable: &[(PathBuf, OwnedFd)],
+    shown: &[(PathBuf, OwnedFd)],
+) -> Result<(), Broken> {
     for place in &orders.places {
         let path = place.path();
         match place {
-            Place::Writable(_) => {
-                if let Some((_, tree)) = writable.iter().find(|(own, _)| *own == path) {
+            Place::Writable(_) | Place::Shown(_) => {
+                if let Some((_, tree)) = writable.iter().chain(shown).find(|(own, _)| *own == path)
+                {
                     put(tree, &path).map_err(said("cannot mount", &path))?;
                 }
             }
@@ -131,18 +142,30 @@ fn places(orders: &Orders, writable: &[(PathBuf, OwnedFd)]) -> Result<(), Broken
                 put(&tree, &path).map_err(said("cannot mount", &path))?;
                 read_only(&path, true).map_err(said("cannot make read-only", &path))?;
             }
-            Place::Hidden(_) => hide(&path).map_err(said("cannot hide", &path))?,
+            Place::Hidden(_) => cloned(Path::new("/dev/null"))
+                .and_then(|null| put(&null, &path))
+                .map_err(said("cannot hide", &path))?,
+            Place::Covered(_, contents) => {
+                cover(&path, contents).map_err(said("cannot cover", &path))?;
+            }
         }
     }
     Ok(())
 }
 
-fn hide(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
-        return Ok(mount("tmpfs", path, "tmpfs", flags, Some(c"size=4k,mode=555"))?);
+/// Another folder in the place of one: what it holds and nothing else.
+fn cover(path: &Path, contents: &[(Raw, Content)]) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", path, "tmpfs", flags, Some(c"size=16m,mode=755"))?;
+    for (name, content) in contents {
+        let at = path.join(name.path());
+        match content {
+            Content::Folder => fs::create_dir(&at)?,
+            Content::Link(to) => symlink(to.path(), &at)?,
+            Content::Text(text) => fs::File::create_new(&at)?.write_all(text.as_bytes())?,
+        }
     }
-    put(&cloned(Path::new("/dev/null"))?, path)
+    read_only(path, false)
 }
 
 fn devices() -> io::Result<Vec<(&'static str, OwnedFd)>> {

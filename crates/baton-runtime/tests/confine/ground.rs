@@ -15,6 +15,9 @@ use tempfile::TempDir;
 /// Far longer than anything here takes on the busiest machine: only what never ends takes longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Variables by which programs find their toolchain.
+const TOOLCHAINS: [&str; 4] = ["PATH", "RUSTUP_HOME", "CARGO_HOME", "PYENV_ROOT"];
+
 pub(crate) struct Ground {
     pub(crate) folder: Folder,
 }
@@ -66,10 +69,28 @@ impl Ground {
     }
 
     pub(crate) fn closed(&self) -> Closed {
-        let home = self.path("home");
-        let environment = Environment::of(&[("HOME", home.to_str().unwrap())]);
+        self.closed_with(&[])
+    }
+
+    /// Of a user with these variables, too.
+    pub(crate) fn closed_with(&self, variables: &[(&str, &str)]) -> Closed {
         let (project, board) = (self.path("project"), self.path("project/.baton"));
+        let environment = self.environment(variables);
         Closed::usual(&project, &board, &self.path("temporary"), &environment).unwrap()
+    }
+
+    /// The variables of a user whose home folder is here, and of whoever runs the tests those by which
+    /// toolchains are found. An empty one is not set.
+    pub(crate) fn environment(&self, variables: &[(&str, &str)]) -> Environment {
+        let home = self.path("home");
+        let mut all = BTreeMap::from([("HOME", home.to_str().unwrap().to_owned())]);
+        for name in TOOLCHAINS {
+            all.extend(std::env::var(name).map(|value| (name, value)));
+        }
+        all.extend(variables.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        let all: Vec<(&str, &str)> =
+            all.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Environment::of(&all)
     }
 
     pub(crate) fn confine(&self) -> Confine {
@@ -82,7 +103,7 @@ impl Ground {
 
     pub(crate) fn program(&self, argv: &[&str], confine: Confine) -> Program {
         let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
-        for name in ["PATH", "RUSTUP_HOME", "CARGO_HOME", "PYENV_ROOT"] {
+        for name in TOOLCHAINS {
             environment.extend(std::env::var_os(name).map(|value| (name.into(), value)));
         }
         environment.insert("HOME".into(), self.path("home").into());

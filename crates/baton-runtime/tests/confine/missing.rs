@@ -51,9 +51,6 @@ pub(crate) fn unprotectable() {
     let mut closed = ground.closed();
     closed.writable = vec!["/".into()];
     assert!(refused(closed).contains("the whole file system"));
-    let mut closed = ground.closed();
-    closed.hidden.push(ground.folder.path().to_owned());
-    assert!(refused(closed).contains("is to be hidden"));
     let home = ground.path("project/src");
     let environment = Environment::of(&[("HOME", home.to_str().unwrap())]);
     let project = ground.path("project");

@@ -28,7 +28,7 @@ fn made(program: &Program) -> Spare {
 type Change = fn(&Ground);
 
 pub(crate) fn used() {
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 10] = [
         ("nothing", |_| {}),
         ("a file is written", |ground| ground.write("project/src/new.rs", "")),
         ("a folder is made", |ground| fs::create_dir(ground.path("project/new")).unwrap()),
@@ -44,14 +44,21 @@ pub(crate) fn used() {
         }),
         ("hooks", |ground| replaced(ground, ".git/hooks")),
         ("another command ran", |ground| drop(ground.shell("mkdir other", ground.confine()))),
+        ("a key", |ground| ground.write("home/.docker/config.json", "sesame")),
+        ("a key that was replaced", |ground| {
+            ground.write("home/new", "sesame");
+            fs::rename(ground.path("home/new"), ground.path("home/.netrc")).unwrap();
+        }),
     ];
     for (name, change) in changes {
         let ground = prepared(true);
-        let program = ground.program(&["sh", "-c", "echo x > begun"], ground.confine());
+        let line = "echo x > begun; cat ~/.netrc ~/.docker/config.json; exit 0";
+        let program = ground.program(&["sh", "-c", line], ground.confine());
         let spare = made(&program);
         change(&ground);
         let ran = spare.run(&program, &Interrupt::default());
-        assert_eq!(ran.unwrap_or_else(|| panic!("{name}")).unwrap().how, How::Exit(0), "{name}");
+        let ran = ran.unwrap_or_else(|| panic!("{name}")).unwrap();
+        assert_eq!((ran.how, ran.stdout.text().as_str()), (How::Exit(0), ""), "{name}");
         assert_eq!(ground.read("project/begun"), "x\n", "{name}");
         assert_eq!(launchers(std::process::id()), [""; 0], "{name}");
     }
@@ -66,7 +73,7 @@ fn replaced(ground: &Ground, name: &str) {
 }
 
 pub(crate) fn thrown_away() {
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 6] = [
         ("the repository", |ground| replaced(ground, ".git")),
         ("the blackboard", |ground| replaced(ground, ".baton")),
         ("a stand-in", |ground| {
@@ -78,11 +85,6 @@ pub(crate) fn thrown_away() {
             fs::remove_dir(ground.path("project/.baton")).unwrap();
             let path = ground.path("project/.baton");
             std::os::unix::fs::symlink(ground.path("elsewhere"), path).unwrap();
-        }),
-        ("a key", |ground| ground.write("home/.docker/config.json", "sesame")),
-        ("a key that was replaced", |ground| {
-            ground.write("home/new", "sesame");
-            fs::rename(ground.path("home/new"), ground.path("home/.netrc")).unwrap();
         }),
         ("the temporary folder", |ground| {
             fs::rename(ground.path("temporary"), ground.path("temporary.old")).unwrap();

@@ -1,0 +1,179 @@
+//! What is mounted so that a program sees what it should: goes in what is covered and shown, comes out
+//! the covers that are needed, each with all that has to be in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Put, Sight, is_coverable, is_system};
+
+/// What is in a folder that covers another, by its path from there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::sandbox) enum Entry {
+    Folder,
+    /// An empty file, on which another is mounted.
+    File,
+    Put(Put),
+}
+
+/// See the module. No path lies in a covered folder, unless something is shown between them.
+#[derive(Debug, Default)]
+pub(in crate::sandbox) struct Layout {
+    pub(in crate::sandbox) folders: BTreeMap<PathBuf, BTreeMap<PathBuf, Entry>>,
+    pub(in crate::sandbox) files: Vec<PathBuf>,
+    /// What has to be mounted to be seen.
+    pub(in crate::sandbox) shown: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    File,
+    Shown,
+    /// Mounted anyway.
+    Open,
+    Put,
+}
+
+/// `open`: what is seen in any case, because it is mounted on its own.
+pub(in crate::sandbox) fn layout(sight: &Sight, open: &[PathBuf]) -> Layout {
+    let mut kinds: BTreeMap<PathBuf, Kind> = BTreeMap::new();
+    for (path, _) in &sight.put {
+        kinds.insert(path.clone(), Kind::Put);
+    }
+    for path in &sight.covered {
+        if let Some((path, kind)) = covered(path) {
+            kinds.insert(path, kind);
+        }
+    }
+    for path in &sight.shown {
+        if fs::symlink_metadata(path).is_ok_and(|own| !own.is_symlink()) {
+            kinds.insert(path.clone(), Kind::Shown);
+        }
+    }
+    kinds.extend(open.iter().map(|path| (path.clone(), Kind::Open)));
+    let puts: BTreeMap<&Path, &Put> =
+        sight.put.iter().map(|(path, put)| (path.as_path(), put)).collect();
+    let mut out = Layout::default();
+    // What holds the path that is looked at, outermost first: those that make a difference.
+    let mut around: Vec<(PathBuf, Kind)> = Vec::new();
+    for (path, kind) in kinds {
+        while around.last().is_some_and(|(own, _)| !path.starts_with(own)) {
+            around.pop();
+        }
+        let cover =
+            around.last().filter(|(_, kind)| *kind == Kind::Folder).map(|(own, _)| own.clone());
+        match (kind, &cover) {
+            (Kind::Folder, None) => drop(out.folders.insert(path.clone(), BTreeMap::new())),
+            (Kind::File, None) => out.files.push(path.clone()),
+            (Kind::Shown, Some(cover)) => {
+                out.enter(cover, &path, point(&path));
+                out.shown.push(path.clone());
+            }
+            (Kind::Open, Some(cover)) => out.enter(cover, &path, point(&path)),
+            (Kind::Open, None) => {}
+            (Kind::Put, Some(cover)) => {
+                if let Some(put) = puts.get(path.as_path()) {
+                    out.enter(cover, &path, Entry::Put((*put).clone()));
+                }
+                continue;
+            }
+            // Seen, or not, with what holds it.
+            _ => continue,
+        }
+        around.push((path, kind));
+    }
+    out
+}
+
+fn covered(path: &Path) -> Option<(PathBuf, Kind)> {
+    fs::symlink_metadata(path).ok()?;
+    let real = fs::canonicalize(path).ok()?;
+    if is_system(&real) && real.is_dir() || !is_coverable(&real) {
+        return None;
+    }
+    let kind = if real.is_dir() { Kind::Folder } else { Kind::File };
+    Some((real, kind))
+}
+
+fn point(path: &Path) -> Entry {
+    if path.is_dir() { Entry::Folder } else { Entry::File }
+}
+
+impl Layout {
+    fn enter(&mut self, cover: &Path, path: &Path, entry: Entry) {
+        let (Some(entries), Ok(inside)) = (self.folders.get_mut(cover), path.strip_prefix(cover))
+        else {
+            return;
+        };
+        for folder in inside.ancestors().skip(1).filter(|own| !own.as_os_str().is_empty()) {
+            entries.entry(folder.to_owned()).or_insert(Entry::Folder);
+        }
+        entries.entry(inside.to_owned()).or_insert(entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_makes_a_difference_is_mounted() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        for name in [
+            "h/me/.ssh",
+            "h/me/.cargo/bin",
+            "h/me/.cargo/registry",
+            "h/me/p/sub/keys",
+            "h/other",
+            "out/x",
+        ] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("out"), at("h/me/link")).unwrap();
+        let file = fs::File::create_new(at("h/me/p/token")).unwrap();
+        drop(file);
+        let names = |all: &[&str]| all.iter().map(|name| at(name)).collect::<Vec<_>>();
+        let sight = Sight {
+            covered: names(&[
+                "h",
+                "h/me",
+                "h/me/.ssh",
+                "h/me/p/sub/keys",
+                "h/me/p/token",
+                "missing",
+                "h/other",
+            ]),
+            shown: names(&[
+                "h/me/.cargo/bin",
+                "h/me/.cargo/registry",
+                "h/me/p/sub",
+                "out/x",
+                "h/me/gone",
+            ]),
+            put: vec![
+                (at("h/me/.gitconfig"), Put::Text("x".to_owned())),
+                (at("h/me/link"), Put::Link(at("out"))),
+                (at("out/x/y"), Put::Text("never".to_owned())),
+            ],
+        };
+        let own = layout(&sight, &names(&["h/me/p", "out"]));
+        let folders: Vec<&PathBuf> = own.folders.keys().collect();
+        assert_eq!(folders, [&at("h"), &at("h/me/p/sub/keys")]);
+        assert_eq!(own.files, [at("h/me/p/token")]);
+        assert_eq!(own.shown, [at("h/me/.cargo/bin"), at("h/me/.cargo/registry")]);
+        let entries: Vec<String> =
+            own.folders[&at("h")].keys().map(|path| path.display().to_string()).collect();
+        let expected = [
+            "me",
+            "me/.cargo",
+            "me/.cargo/bin",
+            "me/.cargo/registry",
+            "me/.gitconfig",
+            "me/link",
+            "me/p",
+        ];
+        assert_eq!(entries, expected);
+    }
+}
