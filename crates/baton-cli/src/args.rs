@@ -891,6 +891,9 @@ pub(crate) struct ProviderArgs {
     /// The model's name, as the provider writes it
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Send the key over http:// to another machine, where it can be read on the way
+    #[arg(long, global = true)]
+    pub(crate) key_over_http: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -72,6 +72,9 @@ pub struct AgentSettings {
     pub network: bool,
     /// Variables that its commands see, beside the usual ones.
     pub env: Vec<String>,
+    /// Paths that its commands and gates may read beside the project and the toolchains: absolute, or
+    /// below home (`~/x`).
+    pub read: Vec<String>,
     /// The form in which the model gets results: `plain` text, or the `json` envelope.
     pub results: Results,
 }
@@ -83,6 +86,7 @@ impl Default for AgentSettings {
             steps: 200,
             network: false,
             env: Vec::new(),
+            read: Vec::new(),
             results: Results::Plain,
         }
     }
@@ -116,6 +120,8 @@ pub struct ProviderConfig {
     /// A shell command whose output is the key, where the environment has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_command: Option<String>,
+    /// Whether a key may go over `http://` to another machine, where everybody on the way reads it.
+    pub key_over_http: bool,
 }
 
 /// A program that takes a prompt and leaves a last message.
@@ -366,6 +372,7 @@ impl Config {
             })
             .collect();
         let problems = problems.into_iter().chain(config.profile_problems(document));
+        let problems = problems.chain(config.read_problems(document));
         let prices = config.models.iter().flat_map(|(name, model)| {
             let fields = [
                 ("input", model.input),
@@ -387,6 +394,18 @@ impl Config {
             }))
             .collect();
         if problems.is_empty() { Ok(config) } else { Err(problems) }
+    }
+
+    /// Paths that do not say where they are.
+    fn read_problems(&self, document: &Document) -> Vec<Problem> {
+        let is_path = |own: &&String| **own == "~" || own.starts_with('/') || own.starts_with("~/");
+        let wrong = self.agent.read.iter().filter(|own| !is_path(own));
+        let problem = |own: &String| {
+            let message = format!("agent.read: `{}` is not a path", crate::text::shown(own, 80));
+            let problem = Problem::new("config-path", message).expected("`/…` or `~/…`");
+            document.locate_at(problem, "agent.read")
+        };
+        wrong.map(problem).collect()
     }
 
     /// Figures of profiles with which no conversation could be held.

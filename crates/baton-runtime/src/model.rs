@@ -261,11 +261,15 @@ pub struct Client {
     without_header: Arc<AtomicBool>,
 }
 
+/// On this machine a new connection costs nothing, while a server that writes head and body apart is
+/// heard 40 ms late on an old one; and no proxy stands between.
+fn http_for(endpoint: &Endpoint, limits: &Limits) -> Result<http::Client, String> {
+    http::Client::new(limits.connect, !endpoint.is_local(), endpoint.is_on_this_machine())
+}
+
 impl Client {
     pub fn new(endpoint: Endpoint, limits: Limits) -> Result<Client, String> {
-        // On this machine a new connection costs nothing, while a server that writes head and body
-        // apart is heard 40 ms late on an old one.
-        let http = http::Client::new(limits.connect, !endpoint.is_local())?;
+        let http = http_for(&endpoint, &limits)?;
         Ok(Client {
             http,
             endpoint,
@@ -283,7 +287,7 @@ impl Client {
     /// The same client with connections, an event loop and a limit of its own: for one of many threads
     /// that call without waiting for each other. Whoever starts them bounds how many there are.
     pub fn apart(&self) -> Result<Client, String> {
-        let http = http::Client::new(self.limits.connect, !self.endpoint.is_local())?;
+        let http = http_for(&self.endpoint, &self.limits)?;
         let slots = Arc::new(Semaphore::new(self.limits.concurrent));
         Ok(Client { http, slots, runtime: Arc::default(), ..self.clone() })
     }
@@ -318,7 +322,9 @@ impl Client {
             executor: executor.to_owned(),
             provider: Some(self.endpoint.wire),
             // A cassette may be another person's: its server is not called when the run continues.
-            base_url: (self.without_keys(&url) == url && !is_playing).then_some(url),
+            // Nor is one with a part that is not shown.
+            base_url: (self.without_keys(&url) == url && !url.contains("=…") && !is_playing)
+                .then_some(url),
             model: Some(model.to_owned()),
         }
     }
@@ -453,7 +459,7 @@ impl Client {
         if reply.head.status != 200 {
             let mut error = failed(refusal(reply.head.status, &text));
             error.status = Some(reply.head.status);
-            error.request_id.clone_from(&reply.head.request_id);
+            error.request_id = self.clean(reply.head).request_id;
             return Err(error);
         }
         serde_json::from_str(&text)
@@ -612,7 +618,7 @@ impl Client {
                 self.http.post(self.endpoint.url(), &headers, sent.body, patience).await?
             }
         };
-        taken.head = Some(reply.head.clone());
+        taken.head = Some(self.clean(reply.head.clone()));
         match (reply.head.status, mode) {
             (200, Mode::Stream) => self.stream(&mut reply, taken, hear).await,
             (200, Mode::Whole) => self.whole(&mut reply, taken).await,
@@ -701,7 +707,13 @@ impl Client {
     }
 
     fn scrub(&self, text: &str) -> String {
-        self.endpoint.key.as_ref().map_or_else(|| text.to_owned(), |key| key.scrub(text))
+        let text = self.without_keys(text);
+        self.endpoint.key.as_ref().map_or_else(|| text.clone(), |key| key.scrub(&text))
+    }
+
+    /// What a reply says of itself, before anything is made of it: a server may repeat the key.
+    fn clean(&self, head: http::Head) -> http::Head {
+        http::Head { request_id: head.request_id.map(|id| self.scrub(&id)), ..head }
     }
 
     /// A text without any key, for a recording; the same for what is recorded and what is played.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "tests write files and start processes")]
 
+pub mod credentials;
 mod http;
 mod model;
 mod place;

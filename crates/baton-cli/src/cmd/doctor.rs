@@ -227,6 +227,19 @@ fn sandbox_finding() -> Finding {
     }
 }
 
+/// What the commands of agents see of the user's home folder.
+fn home_findings(place: &Place, config: &Config) -> Vec<Finding> {
+    let sight = sandbox::sight(&place.environment, &config.agent.read);
+    let (shown, cleaned) = sight.told(&place.environment);
+    let listed = |paths: Vec<String>, none: &str| match paths.is_empty() {
+        true => none.to_owned(),
+        false => paths.join(", "),
+    };
+    let shown = listed(shown, "nothing; name more paths in `[agent] read` of your own baton.toml");
+    let cleaned = listed(cleaned, "no files");
+    vec![finding("agents see", "ok", shown), finding("without secrets", "ok", cleaned)]
+}
+
 /// The model that runs, exec and chat would call; no command is run for it and no server asked.
 fn model_finding(place: &Place, config: &Config) -> Finding {
     let found = choose::target(&Asked::default(), config, &place.environment);
@@ -265,6 +278,7 @@ fn surroundings(place: &Place, config: Option<&Config>) -> Vec<Finding> {
         None => finding("user config", "none", "no HOME"),
     });
     findings.push(sandbox_finding());
+    findings.extend(config.map(|config| home_findings(place, config)).unwrap_or_default());
     findings.push(match environment.program("git") {
         Some(path) => finding("git", "ok", path.display().to_string()),
         None => finding("git", "none", "not on the PATH"),

@@ -58,6 +58,7 @@ fn chosen(
         provider: args.provider.clone(),
         base_url: args.base_url.clone(),
         model: args.model.clone(),
+        key_over_http: args.key_over_http,
     };
     match choose::choose(&asked, config, &place.environment) {
         Ok(Some(choice)) => Ok(choice),

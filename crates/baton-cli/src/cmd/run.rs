@@ -846,6 +846,7 @@ pub(super) fn asked(args: &ProviderArgs, model: Option<&str>) -> Asked {
         provider: args.provider.clone(),
         base_url: args.base_url.clone(),
         model: model.map(str::to_owned).or_else(|| args.model.clone()),
+        key_over_http: args.key_over_http,
     }
 }
 

@@ -74,6 +74,7 @@ pub fn workshop(
             }
             let mut closed = Closed::usual(bench.project, &board, bench.temporary, environment)?;
             closed.network = settings.network;
+            closed.sight.add(&settings.read, environment);
             if bench.view.is_some() {
                 closed = closed.in_view(&board);
             }

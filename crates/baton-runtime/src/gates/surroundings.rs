@@ -53,6 +53,9 @@ impl Surroundings {
         let (project, board) = (place.project, place.board);
         let closed = Closed::usual(project, board, temporary.path(), place.environment)?;
         let mut closed = closed.in_view(board);
+        let (config, _) =
+            load::config(place.environment, None).map_err(|error| error.to_string())?;
+        closed.sight.add(&config.agent.read, place.environment);
         closed.writable.push(cache.clone());
         closed.network = gate.allows(Allowed::Network);
         if gate.allows(Allowed::Home) {

@@ -17,6 +17,7 @@ pub struct Asked {
     pub provider: Option<String>,
     pub base_url: Option<String>,
     pub model: Option<String>,
+    pub key_over_http: bool,
 }
 
 /// Where calls will go.
@@ -161,7 +162,14 @@ pub fn target(
         None => environment.is_set(key).then(|| key.to_owned()),
     };
     // The models of another server are not known.
-    let is_own = Endpoint::new(wire, base_url.clone(), None).is_providers_own();
+    let endpoint = Endpoint::new(wire, base_url.clone(), None);
+    let is_own = endpoint.is_providers_own();
+    if let Some(from) = key_from.as_deref()
+        && endpoint.is_readable()
+        && !(asked.key_over_http || config.provider.key_over_http)
+    {
+        return Err(key_over_http(&endpoint, from));
+    }
     let listed = || is_own.then(|| catalogue::default_model(wire).to_owned());
     Ok(Some(Target {
         wire,
@@ -171,6 +179,15 @@ pub fn target(
         default_model: own.and_then(|own| own.model.clone()).or_else(listed),
         key_from,
     }))
+}
+
+/// Everybody on the way could read the key.
+fn key_over_http(endpoint: &Endpoint, from: &str) -> Problem {
+    let message =
+        format!("the key (from {from}) would go to {} without encryption", endpoint.base_url);
+    Problem::new("key-over-http", message).expected(
+        "an https:// address, no key, or `--key-over-http` (`key_over_http = true` of [provider] in your baton.toml)",
+    )
 }
 
 /// A password store may ask its owner something; it has half a minute.
@@ -235,7 +252,7 @@ mod tests {
             let asked = Asked {
                 provider: Some("anthropic".to_owned()),
                 base_url: base_url.map(str::to_owned),
-                model: None,
+                ..Asked::default()
             };
             let choice = choose(&asked, &Config::default(), &Environment::of(variables));
             choice.unwrap().unwrap().missing_key().is_some()
@@ -248,12 +265,61 @@ mod tests {
     }
 
     #[test]
+    fn a_key_goes_over_http_to_this_machine_alone_unless_the_user_allows_more() {
+        let key = [("OPENAI_API_KEY", "sk-CANARY-0123456789")];
+        let at = |url: &str| Asked {
+            provider: Some("openai-chat".to_owned()),
+            base_url: Some(url.to_owned()),
+            ..Asked::default()
+        };
+        let own = "[provider]\nname = \"openai-chat\"\napi_key_command = \"echo sk-CANARY\"\n";
+        for host in [
+            "192.168.1.5:8080",
+            "example.org",
+            "localhost.example.org",
+            "10.0.0.1",
+            "[fe80::1]",
+            "0.0.0.0",
+            "127.0.0.1.nip.io",
+            "[::2]",
+        ] {
+            let url = format!("http://{host}/v1");
+            for (config, variables) in [("", &key[..]), (own, &[])] {
+                let refused = chosen(&at(&url), config, variables);
+                assert!(refused.contains("without encryption"), "{host}: {refused}");
+                assert!(
+                    refused.contains("--key-over-http") && !refused.contains("CANARY"),
+                    "{refused}"
+                );
+                let allowed = Asked { key_over_http: true, ..at(&url) };
+                assert!(chosen(&allowed, config, variables).starts_with("openai-chat http://"));
+            }
+            // Where there is no key, none is sent.
+            assert!(chosen(&at(&url), "", &[]).contains("key none"), "{host}");
+            let config = "[provider]\nkey_over_http = true\n";
+            assert!(chosen(&at(&url), config, &key).contains("key OPENAI_API_KEY"), "{host}");
+        }
+        for host in [
+            "127.0.0.1:1",
+            "localhost:8080",
+            "LOCALHOST.",
+            "[::1]",
+            "127.9.9.9",
+            "[::ffff:127.0.0.1]",
+        ] {
+            let said = chosen(&at(&format!("http://{host}/v1")), "", &key);
+            assert!(said.contains("key OPENAI_API_KEY"), "{host}: {said}");
+        }
+        assert!(chosen(&at("https://example.org/v1"), "", &key).contains("key OPENAI_API_KEY"));
+    }
+
+    #[test]
     fn flags_then_variables_then_configuration_then_the_providers_own() {
         let none = Asked::default();
         let flag = Asked {
             provider: Some("anthropic".to_owned()),
-            base_url: None,
             model: Some("m".to_owned()),
+            ..Asked::default()
         };
         let typo = Asked { provider: Some("antropic".to_owned()), ..Asked::default() };
         let own = "[provider]\nname = \"openai-chat\"\nbase_url = \"http://127.0.0.1:1\"\nmodel = \"q\"\n";

@@ -18,8 +18,7 @@ impl FromStr for BaseUrl {
 
     fn from_str(text: &str) -> Result<BaseUrl, Problem> {
         let wrong = || {
-            let message =
-                format!("the base URL `{}` is not one", baton_core::text::shown(text, 80));
+            let message = format!("the base URL `{}` is not one", without_secrets(text));
             Problem::new("base-url", message).expected("`http://…` or `https://…`")
         };
         // A browser would also take `http:host` and a backslash for a slash.
@@ -70,9 +69,36 @@ impl fmt::Display for BaseUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The path of a server alone is parsed as `/`.
         let text = self.0.as_str();
-        let is_root = self.0.path() == "/" && self.0.query().is_none();
-        out.write_str(if is_root { text.trim_end_matches('/') } else { text })
+        let Some(query) = self.0.query() else {
+            let is_root = self.0.path() == "/";
+            return out.write_str(if is_root { text.trim_end_matches('/') } else { text });
+        };
+        // A value may be a key, whatever its name.
+        let shown = query.split('&').map(|part| match part.split_once('=') {
+            Some((name, value)) if !is_version(name, value) => format!("{name}=…"),
+            _ => part.to_owned(),
+        });
+        let start = text.split('?').next().unwrap_or_default();
+        write!(out, "{start}?{}", shown.collect::<Vec<_>>().join("&"))
     }
+}
+
+/// True for a part of a query that is no key: `api-version=2026-01-01`.
+fn is_version(name: &str, value: &str) -> bool {
+    name.contains("version") && value.len() <= 20
+}
+
+/// What was given as an address, up to where a key or a password may be.
+fn without_secrets(text: &str) -> String {
+    let start = text.split(['?', '#']).next().unwrap_or_default();
+    let shown = match start.rsplit_once('@') {
+        Some((before, host)) => {
+            let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+            format!("{scheme}://…@{host}")
+        }
+        None => start.to_owned(),
+    };
+    baton_core::text::shown(&shown, 80).to_string()
 }
 
 impl BaseUrl {
@@ -156,11 +182,22 @@ impl Endpoint {
     /// True for a server on this machine. A name that only begins like one (`localhost.example.com`)
     /// is another machine.
     pub fn is_local(&self) -> bool {
-        let is_loopback =
-            |host: &str| host.parse::<std::net::Ipv4Addr>().is_ok_and(|own| own.is_loopback());
-        self.base_url.0.scheme() == "http"
-            && (matches!(self.base_url.host(), "localhost" | "[::1]")
-                || is_loopback(self.base_url.host()))
+        self.base_url.0.scheme() == "http" && self.is_on_this_machine()
+    }
+
+    /// True if the address is one of this machine alone.
+    pub(super) fn is_on_this_machine(&self) -> bool {
+        let host = self.base_url.host();
+        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        match inner.unwrap_or(host).parse::<std::net::IpAddr>() {
+            Ok(address) => address.to_canonical().is_loopback(),
+            Err(_) => host.strip_suffix('.').unwrap_or(host) == "localhost",
+        }
+    }
+
+    /// True if what is sent can be read on its way.
+    pub(super) fn is_readable(&self) -> bool {
+        self.base_url.0.scheme() == "http" && !self.is_on_this_machine()
     }
 
     /// The provider itself, in any of its regions.
@@ -214,6 +251,33 @@ mod tests {
         );
         let models = at(Wire::Anthropic, "https://a.org").models_url();
         assert_eq!(models.as_str(), "https://a.org/v1/models?limit=1000");
+    }
+
+    #[test]
+    fn the_query_of_an_address_is_not_shown() {
+        let shown = |url: &str| {
+            url.parse::<BaseUrl>().map_or_else(|e| e.to_string(), |own| own.to_string())
+        };
+        assert_eq!(
+            shown("https://a.org/v1?k=CANARY&api-version=2026-01-01"),
+            "https://a.org/v1?k=…&api-version=2026-01-01"
+        );
+        assert_eq!(
+            shown("https://a.org/v1?version=CANARY-0123456789-0123456789"),
+            "https://a.org/v1?version=…"
+        );
+        for wrong in [
+            "htps://a.org?x=CANARY",
+            "https:/a:CANARY@b",
+            "https://a.org/?api_key=CANARY",
+            "https://:CANARY@a.org",
+            "http:\\\\a?CANARY",
+        ] {
+            assert!(!shown(wrong).contains("CANARY"), "{}", shown(wrong));
+        }
+        // It is sent as it was given.
+        let url = at(Wire::Chat, "https://a.org/v1?k=CANARY").url();
+        assert_eq!(url.as_str(), "https://a.org/v1/chat/completions?k=CANARY");
     }
 
     #[test]

@@ -48,10 +48,13 @@ enum Body {
 }
 
 impl Client {
-    pub(super) fn new(connect: Duration, reuse: bool) -> Result<Client, String> {
+    /// `direct`: whatever proxy the user has.
+    pub(super) fn new(connect: Duration, reuse: bool, direct: bool) -> Result<Client, String> {
         // Fails only when a provider is there already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let inner = reqwest::Client::builder()
+        let builder = reqwest::Client::builder();
+        let builder = if direct { builder.no_proxy() } else { builder };
+        let inner = builder
             .connect_timeout(connect)
             .dns_resolver(super::resolve::Resolver)
             .pool_max_idle_per_host(if reuse { usize::MAX } else { 0 })

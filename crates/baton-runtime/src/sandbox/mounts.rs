@@ -79,15 +79,16 @@ pub(super) fn arrange(orders: &Orders, is_bounded: bool) -> Result<Proc, Broken>
         let for_tmp = for_tmp.map_err(said("cannot open", &temporary))?;
         let dev = devices().map_err(said("cannot open the devices of", Path::new("/dev")))?;
         read_only(root, true).map_err(said("cannot make read-only", root))?;
-        new_dev(&dev).map_err(said("cannot make", Path::new("/dev")))?;
+        let covers = new_dev(&dev, orders).map_err(said("cannot make", Path::new("/dev")))?;
         // Read-only by now, and not yet covered.
         let shown = opened(orders, |place| matches!(place, Place::Shown(_)))?;
-        places(orders, &writable, &shown)?;
+        let trees: Opened = writable.into_iter().chain(covers).chain(shown).collect();
+        places(orders, &trees)?;
         if let Some(tree) = for_tmp {
             put(&tree, Path::new("/tmp")).map_err(said("cannot cover", Path::new("/tmp")))?;
         }
     } else {
-        places(orders, &writable, &[])?;
+        places(orders, &writable)?;
     }
     new_proc(orders.closed.as_ref(), is_bounded)
 }
@@ -119,17 +120,13 @@ fn opened(orders: &Orders, is_meant: impl Fn(&Place) -> bool) -> Result<Opened, 
     paths.map(open).collect()
 }
 
-fn places(
-    orders: &Orders,
-    writable: &[(PathBuf, OwnedFd)],
-    shown: &[(PathBuf, OwnedFd)],
-) -> Result<(), Broken> {
+/// `trees`: what is put into places that are not copies of what is there.
+fn places(orders: &Orders, trees: &[(PathBuf, OwnedFd)]) -> Result<(), Broken> {
     for place in &orders.places {
         let path = place.path();
         match place {
-            Place::Writable(_) | Place::Shown(_) => {
-                if let Some((_, tree)) = writable.iter().chain(shown).find(|(own, _)| *own == path)
-                {
+            Place::Writable(_) | Place::Shown(_) | Place::Covered(..) => {
+                if let Some((_, tree)) = trees.iter().find(|(own, _)| *own == path) {
                     put(tree, &path).map_err(said("cannot mount", &path))?;
                 }
             }
@@ -145,27 +142,23 @@ fn places(
             Place::Hidden(_) => cloned(Path::new("/dev/null"))
                 .and_then(|null| put(&null, &path))
                 .map_err(said("cannot hide", &path))?,
-            Place::Covered(_, contents) => {
-                cover(&path, contents).map_err(said("cannot cover", &path))?;
-            }
         }
     }
     Ok(())
 }
 
-/// Another folder in the place of one: what it holds and nothing else.
-fn cover(path: &Path, contents: &[(Raw, Content)]) -> io::Result<()> {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmpfs", path, "tmpfs", flags, Some(c"size=16m,mode=755"))?;
+/// Makes what is in a folder that covers another.
+fn fill(folder: &Path, contents: &[(Raw, Content)]) -> io::Result<()> {
+    fs::create_dir(folder)?;
     for (name, content) in contents {
-        let at = path.join(name.path());
+        let at = folder.join(name.path());
         match content {
             Content::Folder => fs::create_dir(&at)?,
             Content::Link(to) => symlink(to.path(), &at)?,
             Content::Text(text) => fs::File::create_new(&at)?.write_all(text.as_bytes())?,
         }
     }
-    read_only(path, false)
+    Ok(())
 }
 
 fn devices() -> io::Result<Vec<(&'static str, OwnedFd)>> {
@@ -181,15 +174,16 @@ fn devices() -> io::Result<Vec<(&'static str, OwnedFd)>> {
 }
 
 /// A folder of devices of our own. In the real one are disks, which a read-only mount protects from
-/// nobody.
-fn new_dev(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
-    let dev = Path::new("/dev");
+/// nobody. Also the folders that cover others: all of them are parts of one file system, since each
+/// costs time when it goes.
+fn new_dev(devices: &[(&str, OwnedFd)], orders: &Orders) -> io::Result<Opened> {
+    let base = Path::new("/dev");
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    mount("tmpfs", dev, "tmpfs", flags, Some(c"size=64k,mode=755"))?;
-    for (name, tree) in devices {
-        let path = dev.join(name);
-        fs::File::create_new(&path)?;
-        put(tree, &path)?;
+    mount("tmpfs", base, "tmpfs", flags, Some(c"size=16m,mode=755"))?;
+    let dev = base.join("dev");
+    fs::create_dir(&dev)?;
+    for (name, _) in devices {
+        fs::File::create_new(dev.join(name))?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),
@@ -200,16 +194,38 @@ fn new_dev(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
     ] {
         symlink(target, dev.join(name))?;
     }
-    let shm = dev.join("shm");
-    fs::DirBuilder::new().mode(0o1777).create(&shm)?;
+    fs::DirBuilder::new().mode(0o1777).create(dev.join("shm"))?;
+    fs::create_dir(dev.join("pts"))?;
+    let mut covered = Vec::new();
+    for place in &orders.places {
+        if let Place::Covered(path, contents) = place {
+            let folder = base.join(covered.len().to_string());
+            fill(&folder, contents)?;
+            covered.push((path.path(), folder));
+        }
+    }
+    read_only(base, false)?;
+    let open = |(path, folder): (PathBuf, PathBuf)| Ok((path, cloned(&folder)?));
+    let covers = covered.into_iter().map(open).collect::<io::Result<Opened>>()?;
+    // The whole of it is beneath its part then, and has no name any more.
+    put(&cloned(&dev)?, base)?;
+    fill_dev(devices)?;
+    Ok(covers)
+}
+
+fn fill_dev(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
+    let dev = Path::new("/dev");
+    for (name, tree) in devices {
+        put(tree, &dev.join(name))?;
+    }
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmpfs", &shm, "tmpfs", flags, Some(c"size=256m,mode=1777"))?;
-    let pts = dev.join("pts");
-    fs::create_dir(&pts)?;
+    let size = c"size=256m,mode=1777";
+    mount("tmpfs", dev.join("shm"), "tmpfs", flags, Some(size))?;
     // Terminals of its own are a comfort, not a need.
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    let _ = mount("devpts", &pts, "devpts", flags, Some(c"newinstance,ptmxmode=0666,mode=620"));
-    read_only(dev, false)
+    let options = c"newinstance,ptmxmode=0666,mode=620";
+    let _ = mount("devpts", dev.join("pts"), "devpts", flags, Some(options));
+    Ok(())
 }
 
 /// The processes of the namespace alone. Where a container covers parts of /proc this is not

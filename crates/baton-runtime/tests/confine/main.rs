@@ -15,6 +15,7 @@ mod probe;
 mod processes;
 mod programs;
 mod rights;
+mod secrets;
 mod spare;
 mod usage;
 mod views;
@@ -37,7 +38,7 @@ fn main() {
     if args.iter().any(|word| word == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 56] = [
+    let tests: [(&str, fn()); 63] = [
         ("what_is_missing_is_said_and_nothing_runs", missing::refused),
         ("what_cannot_be_protected_is_refused", missing::unprotectable),
         ("no_process_survives", processes::no_process_survives),
@@ -58,6 +59,12 @@ fn main() {
         ("protected_files_cannot_be_touched", files::protected),
         ("stand_ins_come_and_go", files::stand_ins),
         ("hidden_files_cannot_be_read", files::hidden),
+        ("credential_files_at_home_cannot_be_read", secrets::at_home),
+        ("credential_files_that_variables_move_cannot_be_read", secrets::moved),
+        ("secrets_are_hidden_whatever_the_home_folder_is", secrets::odd_homes),
+        ("settings_are_seen_without_their_secrets", secrets::settings),
+        ("toolchains_are_seen_and_links_to_secrets_are_not", secrets::tools),
+        ("what_the_user_names_is_seen", secrets::named),
         ("an_open_program_cannot_touch_what_is_protected", files::open),
         ("nothing_is_reached_without_the_network", network::unreachable),
         ("with_the_network_only_the_internet_is_reached", network::reachable),
@@ -92,6 +99,7 @@ fn main() {
         ("in_a_spare_protected_files_cannot_be_touched", || in_spare(files::protected)),
         ("in_a_spare_stand_ins_come_and_go", || in_spare(files::stand_ins)),
         ("in_a_spare_hidden_files_cannot_be_read", || in_spare(files::hidden)),
+        ("in_a_spare_credential_files_at_home_cannot_be_read", || in_spare(secrets::at_home)),
         ("in_a_spare_nothing_is_reached_without_the_network", || in_spare(network::unreachable)),
         ("in_a_spare_only_the_internet_is_reached", || in_spare(network::reachable)),
         ("in_a_spare_ordinary_programs_work", || in_spare(programs::ordinary)),

@@ -470,7 +470,6 @@ pub(super) const SYSTEM: &[&str] = &[
     "/etc/pip.conf",
     "/etc/netrc",
     "/etc/git-credentials",
-    "/etc/cron.d",
     "/etc/samba/private",
     "/etc/gitlab",
     "/etc/vault.d",

@@ -64,6 +64,7 @@ pub(in crate::sandbox) fn layout(sight: &Sight, open: &[PathBuf]) -> Layout {
         let cover =
             around.last().filter(|(_, kind)| *kind == Kind::Folder).map(|(own, _)| own.clone());
         match (kind, &cover) {
+            (Kind::Folder, None) if is_empty(&path) => continue,
             (Kind::Folder, None) => drop(out.folders.insert(path.clone(), BTreeMap::new())),
             (Kind::File, None) => out.files.push(path.clone()),
             (Kind::Shown, Some(cover)) => {
@@ -94,6 +95,11 @@ fn covered(path: &Path) -> Option<(PathBuf, Kind)> {
     }
     let kind = if real.is_dir() { Kind::Folder } else { Kind::File };
     Some((real, kind))
+}
+
+/// There is nothing to be covered.
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn point(path: &Path) -> Entry {
@@ -128,12 +134,14 @@ mod tests {
             "h/me/p/sub/keys",
             "h/other",
             "out/x",
+            "empty",
         ] {
             fs::create_dir_all(at(name)).unwrap();
         }
         std::os::unix::fs::symlink(at("out"), at("h/me/link")).unwrap();
-        let file = fs::File::create_new(at("h/me/p/token")).unwrap();
-        drop(file);
+        for name in ["h/me/p/token", "h/me/p/sub/keys/key"] {
+            drop(fs::File::create_new(at(name)).unwrap());
+        }
         let names = |all: &[&str]| all.iter().map(|name| at(name)).collect::<Vec<_>>();
         let sight = Sight {
             covered: names(&[
@@ -144,6 +152,7 @@ mod tests {
                 "h/me/p/token",
                 "missing",
                 "h/other",
+                "empty",
             ]),
             shown: names(&[
                 "h/me/.cargo/bin",
