@@ -130,8 +130,9 @@ struct Earlier {
     /// `None`: not known.
     rules: Option<RuleFiles>,
     files: BTreeMap<String, Entry>,
-    /// Where it is kept under this name.
-    id: Option<String>,
+    id: String,
+    /// What git tracked then, if the walk found all of it.
+    tracked: Option<Arc<BTreeSet<String>>>,
 }
 
 /// What a look found.
@@ -141,6 +142,8 @@ struct Seen {
     known: BTreeMap<String, Known>,
     rules: RuleFiles,
     unreadable: Vec<PathBuf>,
+    /// The walk alone found every file that git tracks.
+    shows_tracked: bool,
 }
 
 /// The snapshots of one project.
@@ -222,9 +225,12 @@ impl Snapshots {
             let read = |(name, hash): (&String, &String)| Ok((name.clone(), self.content(hash)?));
             rules.iter().map(read).collect::<Result<RuleFiles, Error>>()
         });
-        let id = Some(id.to_owned());
-        self.earlier =
-            Some(Earlier { rules: rules.transpose()?, files: manifest.files.clone(), id });
+        self.earlier = Some(Earlier {
+            rules: rules.transpose()?,
+            files: manifest.files.clone(),
+            id: id.to_owned(),
+            tracked: None,
+        });
         Ok(())
     }
 
@@ -245,7 +251,14 @@ impl Snapshots {
     pub fn take(&mut self) -> Result<String, Error> {
         // Whoever may not read a file of the project may not read it here.
         self.disk.make_private(&self.board.join(FOLDER))?;
-        let seen = self.look(Covers::All)?;
+        let tracked = self.tracked();
+        let walked = self.walked(Covers::All, tracked.is_some())?;
+        if let Some(id) = self.unchanged(&walked, tracked.as_ref()) {
+            self.skipped = walked.skipped;
+            self.set_names(walked.files.into_iter().map(|own| own.name));
+            return Ok(id);
+        }
+        let seen = self.seen(walked, Covers::All, tracked.as_deref())?;
         let id = self.written(&seen)?;
         if self.known != seen.known {
             self.known = seen.known;
@@ -253,22 +266,59 @@ impl Snapshots {
             // It only saves work: it need not be synced, and is read with care.
             store::write_new(&path, store::json(&path, &self.known)?.as_bytes())?;
         }
-        if self.names.len() != seen.files.len() || !self.names.iter().eq(seen.files.keys()) {
-            self.names = seen.files.keys().cloned().collect();
-        }
-        let (rules, files) = (Some(seen.rules), seen.files);
-        self.earlier = Some(Earlier { rules, files, id: Some(id.clone()) });
+        self.set_names(seen.files.keys().cloned());
+        self.earlier = Some(Earlier {
+            rules: Some(seen.rules),
+            files: seen.files,
+            id: id.clone(),
+            tracked: tracked.filter(|_| seen.shows_tracked),
+        });
         Ok(id)
+    }
+
+    fn set_names(&mut self, names: impl Iterator<Item = String>) {
+        self.names.clear();
+        self.names.extend(names);
+    }
+
+    /// The name of the earlier snapshot, if the walk found exactly its files, unchanged.
+    fn unchanged(
+        &self,
+        walked: &Walked,
+        tracked: Option<&Arc<BTreeSet<String>>>,
+    ) -> Option<String> {
+        let earlier = self.earlier.as_ref()?;
+        let is_same_index = match (tracked, &earlier.tracked) {
+            (None, None) => true,
+            (Some(now), Some(then)) => Arc::ptr_eq(now, then),
+            _ => false,
+        };
+        let counts = [self.known.len(), earlier.files.len()];
+        if !is_same_index
+            || counts != [walked.files.len(); 2]
+            || earlier.rules.as_ref() != Some(&walked.rules)
+            || !walked.unreadable.is_empty()
+        {
+            return None;
+        }
+        let mut all = walked.files.iter().zip(&self.known).zip(&earlier.files);
+        let is_same = all.all(|((found, (name, known)), (earlier, entry))| {
+            found.name == *name
+                && name == earlier
+                && found.look.as_ref().map(known_look) == Some(known.look)
+                && known.entry == *entry
+        });
+        (is_same && self.manifest_path(&earlier.id).exists()).then(|| earlier.id.clone())
     }
 
     /// Writes the manifest, where it is a new one; its name.
     fn written(&self, seen: &Seen) -> Result<String, Error> {
         if let Some(earlier) = &self.earlier
-            && let Some(id) = earlier.id.as_ref().filter(|id| self.manifest_path(id).exists())
+            && self.manifest_path(&earlier.id).exists()
             && earlier.rules.as_ref() == Some(&seen.rules)
             && earlier.files == seen.files
         {
-            return Ok(id.clone());
+            return Ok(earlier.id.clone());
         }
         let keep = |(name, text): (&String, &Vec<u8>)| Ok((name.clone(), self.keep(text)?));
         let rules = seen.rules.iter().map(keep).collect::<Result<BTreeMap<_, _>, Error>>()?;
@@ -303,10 +353,19 @@ impl Snapshots {
     /// Every file that is covered, its content kept.
     fn look(&mut self, covers: Covers) -> Result<Seen, Error> {
         let tracked = self.tracked();
-        let Walked { mut files, rules, skipped, unreadable } =
-            self.walked(covers, tracked.is_some())?;
+        let walked = self.walked(covers, tracked.is_some())?;
+        self.seen(walked, covers, tracked.as_deref())
+    }
+
+    /// Keeps the content of what was found.
+    fn seen(
+        &mut self,
+        walked: Walked,
+        covers: Covers,
+        tracked: Option<&BTreeSet<String>>,
+    ) -> Result<Seen, Error> {
+        let Walked { files, rules, skipped, unreadable } = walked;
         self.skipped = skipped;
-        files.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         let mut seen = Seen { rules, unreadable, ..Seen::default() };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -314,7 +373,9 @@ impl Snapshots {
             self.add(found, now, &mut seen)?;
         }
         if covers == Covers::All {
-            for (name, entry) in self.not_walked(tracked.as_deref(), &seen) {
+            let is_seen = |name: &String| seen.files.contains_key(name);
+            seen.shows_tracked = tracked.is_none_or(|all| all.iter().all(is_seen));
+            for (name, entry) in self.not_walked(tracked, &seen) {
                 match entry {
                     Unseen::There(found) => self.add(found, now, &mut seen)?,
                     // It could not be looked at: nothing says that it has changed.
@@ -347,6 +408,8 @@ impl Snapshots {
         };
         let mut walked = walk.run(&mut self.known_rules)?;
         walked.skipped.join(skipped);
+        // In order already, but for names that are not UTF-8.
+        walked.files.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(walked)
     }
 
@@ -414,7 +477,7 @@ impl Snapshots {
         let Found { name, is_link, look } = found;
         let Some(own) = look else { return Ok(()) };
         let (size, mode) = (own.size, own.mode & 0o777);
-        let look = (own.inode, size, own.written.0, own.written.1, own.changed.0, own.changed.1);
+        let look = known_look(&own);
         let known = self.known.get(&name).filter(|known| known.look == look);
         let entry = match known {
             Some(known) => known.entry.clone(),
@@ -687,6 +750,10 @@ impl Snapshots {
         changed.dedup();
         Ok(changed)
     }
+}
+
+fn known_look(own: &Look) -> (u64, u64, i64, i64, i64, i64) {
+    (own.inode, own.size, own.written.0, own.written.1, own.changed.0, own.changed.1)
 }
 
 fn entries(

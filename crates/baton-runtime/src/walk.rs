@@ -47,13 +47,17 @@ pub const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 /// name has, and two hexadecimal digits.
 pub fn name_of(path: &[u8]) -> String {
     let mut name = String::with_capacity(path.len());
+    add_name(&mut name, path);
+    name
+}
+
+fn add_name(name: &mut String, path: &[u8]) {
     for chunk in path.utf8_chunks() {
         name.push_str(chunk.valid());
         for byte in chunk.invalid() {
             name.push_str(&format!("\0{byte:02x}"));
         }
     }
-    name
 }
 
 /// The path of a name. `None`: it is not the name of any path.
@@ -287,6 +291,9 @@ struct Walker<'a, 'k> {
     first_level: usize,
     /// The names of the folders from the root to the current one.
     folders: Vec<Vec<u8>>,
+    /// The same as a path and as a name, with a slash at the end.
+    path: Vec<u8>,
+    prefix: String,
     steps: u64,
     names: usize,
     newly: Newly,
@@ -338,6 +345,8 @@ impl Walk<'_> {
             levels: Vec::new(),
             first_level: 0,
             folders: Vec::new(),
+            path: Vec::new(),
+            prefix: String::new(),
             steps: 0,
             names: 0,
             newly: Newly::default(),
@@ -353,11 +362,11 @@ impl Walk<'_> {
         let mut next = Ok(());
         for part in self.start.split('/').filter(|part| !matches!(*part, "" | ".")) {
             if next.is_ok() {
-                walker.enter(&folder, None);
+                walker.enter(folder.as_fd(), None);
                 let own = rustix::fs::openat(&folder, part, FOLDER, Mode::empty());
                 next = own.map(|own| folder = own);
             }
-            walker.folders.push(part.as_bytes().to_vec());
+            walker.push(part.as_bytes());
         }
         match &self.opened {
             Some(own) => folder = own.try_clone().map_err(io)?,
@@ -371,8 +380,19 @@ impl Walk<'_> {
 
 /// An entry of a folder.
 struct Entry {
-    name: Vec<u8>,
+    /// That of a folder ends with a slash: so the order of entries is that of whole paths.
+    path: Vec<u8>,
     kind: FileType,
+}
+
+impl Entry {
+    fn is_folder(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+
+    fn name(&self) -> &[u8] {
+        self.path.strip_suffix(b"/").unwrap_or(&self.path)
+    }
 }
 
 impl Walker<'_, '_> {
@@ -437,14 +457,14 @@ impl Walker<'_, '_> {
     }
 
     /// Reads the rules of the folder that is entered. `entries`: where they are known.
-    fn enter(&mut self, folder: &OwnedFd, entries: Option<&[Entry]>) {
+    fn enter(&mut self, folder: BorrowedFd<'_>, entries: Option<&[Entry]>) {
         let files =
             if self.walk.for_search { &[GIT_RULES, SEARCH_RULES][..] } else { &[GIT_RULES] };
         let mut level = Level { depth: self.folders.len(), ..Level::default() };
         for file in files {
             let name = self.name(file.as_bytes());
             let is_there =
-                entries.is_none_or(|all| all.iter().any(|own| own.name == file.as_bytes()));
+                entries.is_none_or(|all| all.iter().any(|own| own.name() == file.as_bytes()));
             let now = match is_there {
                 true => self.rules_of(folder, file, &name),
                 false => None,
@@ -461,7 +481,7 @@ impl Walker<'_, '_> {
     }
 
     /// Only a regular file has rules: a pipe would keep us waiting, and git follows no link here.
-    fn rules_of(&mut self, folder: &OwnedFd, file: &str, name: &str) -> Option<Arc<Rules>> {
+    fn rules_of(&mut self, folder: BorrowedFd<'_>, file: &str, name: &str) -> Option<Arc<Rules>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = match rustix::fs::openat(folder, file, flags, Mode::empty()) {
             Ok(opened) => File::from(opened),
@@ -486,18 +506,23 @@ impl Walker<'_, '_> {
 
     /// The name of an entry of the current folder.
     fn name(&self, entry: &[u8]) -> String {
-        name_of(&self.path(entry))
+        let mut name = String::with_capacity(self.prefix.len() + entry.len());
+        name.push_str(&self.prefix);
+        add_name(&mut name, entry);
+        name
     }
 
     fn path(&self, entry: &[u8]) -> Vec<u8> {
-        let length: usize = self.folders.iter().map(|own| own.len() + 1).sum();
-        let mut path = Vec::with_capacity(length + entry.len());
-        for folder in &self.folders {
-            path.extend_from_slice(folder);
-            path.push(b'/');
-        }
-        path.extend_from_slice(entry);
-        path
+        [self.path.as_slice(), entry].concat()
+    }
+
+    /// From here on a folder of the current one is the current one.
+    fn push(&mut self, name: &[u8]) {
+        self.folders.push(name.to_vec());
+        self.path.extend_from_slice(name);
+        self.path.push(b'/');
+        add_name(&mut self.prefix, name);
+        self.prefix.push('/');
     }
 
     /// What is in a folder, and in all below. `newly`: only new rules ignore it.
@@ -505,11 +530,15 @@ impl Walker<'_, '_> {
         if self.walk.interrupt.is_at_once() {
             return Err(Error::Interrupted);
         }
-        let Ok((entries, is_whole)) = entries(&folder, MOST_NAMES.saturating_sub(self.names))
-        else {
+        let opened = Dir::new(folder).and_then(|mut folder| {
+            let entries = entries(&mut folder, MOST_NAMES.saturating_sub(self.names))?;
+            Ok((folder, entries))
+        });
+        let Ok((folder, (entries, is_whole))) = opened else {
             self.unreadable(b"");
             return Ok(());
         };
+        let Ok(folder) = folder.fd() else { return Ok(()) };
         if !is_whole {
             let name = self.name(b"");
             self.found.skipped.add(Skip::TooMany, &name);
@@ -517,28 +546,21 @@ impl Walker<'_, '_> {
         self.names += entries.len();
         let (levels, first_level) = (self.levels.len(), self.first_level);
         // Outside of this repository nobody says what it ignores.
-        if !self.folders.is_empty() && entries.iter().any(|own| own.name == b".git") {
+        if !self.folders.is_empty() && entries.iter().any(|own| own.name() == b".git") {
             self.first_level = levels;
         }
-        self.enter(&folder, Some(&entries));
-        let mut folders = Vec::new();
+        self.enter(folder, Some(&entries));
         for entry in entries {
-            let is_folder = entry.kind == FileType::Directory;
-            if is_folder && self.is_passed_over(&entry.name) {
+            if entry.is_folder() && self.is_passed_over(entry.name()) {
                 continue;
             }
-            let Some(is_new) = self.covers(&entry, is_folder) else { continue };
-            if is_folder {
-                folders.push((entry.name, newly || is_new));
-            } else {
-                self.file(&folder, &entry, newly || is_new);
+            let Some(is_new) = self.covers(&entry) else { continue };
+            let newly = newly || is_new;
+            if !entry.is_folder() {
+                self.file(folder, &entry, newly);
+            } else if !(newly && self.newly.is_over()) {
+                self.below(folder, entry.name(), newly)?;
             }
-        }
-        for (name, newly) in folders {
-            if newly && self.newly.is_over() {
-                continue;
-            }
-            self.below(&folder, name, newly)?;
         }
         self.levels.truncate(levels);
         self.first_level = first_level;
@@ -554,15 +576,16 @@ impl Walker<'_, '_> {
     }
 
     /// `None`: it is ignored. `Some(true)`: by rules that the earlier look did not know.
-    fn covers(&mut self, entry: &Entry, is_folder: bool) -> Option<bool> {
-        let now = self.verdict(Side::Now, &entry.name, is_folder);
-        if self.walk.only_visible && entry.name.starts_with(b".") && now != Verdict::Kept {
+    fn covers(&mut self, entry: &Entry) -> Option<bool> {
+        let (name, is_folder) = (entry.name(), entry.is_folder());
+        let now = self.verdict(Side::Now, name, is_folder);
+        if self.walk.only_visible && name.starts_with(b".") && now != Verdict::Kept {
             return None;
         }
         let is_split = self.levels[self.first_level..]
             .iter()
             .any(|own| own.git.differs() || own.weak.differs() || own.search.differs());
-        let then = if is_split { self.verdict(Side::Then, &entry.name, is_folder) } else { now };
+        let then = if is_split { self.verdict(Side::Then, name, is_folder) } else { now };
         (then != Verdict::Ignored).then_some(now == Verdict::Ignored)
     }
 
@@ -588,11 +611,11 @@ impl Walker<'_, '_> {
         Verdict::Open
     }
 
-    fn file(&mut self, folder: &OwnedFd, entry: &Entry, newly: bool) {
-        let name = self.name(&entry.name);
+    fn file(&mut self, folder: BorrowedFd<'_>, entry: &Entry, newly: bool) {
+        let name = self.name(&entry.path);
         if !matches!(entry.kind, FileType::RegularFile | FileType::Symlink) {
             // A pipe in the place of a file of rules was named already.
-            if entry.kind != FileType::Unknown && entry.name != GIT_RULES.as_bytes() {
+            if entry.kind != FileType::Unknown && entry.path != GIT_RULES.as_bytes() {
                 self.found.skipped.add(Skip::Special, &name);
             }
             return;
@@ -600,7 +623,7 @@ impl Walker<'_, '_> {
         let look = match self.walk.with_look {
             true => {
                 let stat =
-                    rustix::fs::statat(folder, entry.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW);
+                    rustix::fs::statat(folder, entry.path.as_slice(), AtFlags::SYMLINK_NOFOLLOW);
                 // It has gone meanwhile.
                 let Ok(stat) = stat else { return };
                 Some(Look::of(&stat))
@@ -624,10 +647,10 @@ impl Walker<'_, '_> {
     }
 
     /// Enters a folder of the current one.
-    fn below(&mut self, folder: &OwnedFd, name: Vec<u8>, newly: bool) -> Result<(), Error> {
+    fn below(&mut self, folder: BorrowedFd<'_>, name: &[u8], newly: bool) -> Result<(), Error> {
         let skip = if self.folders.len() >= DEEPEST {
             Some(Skip::Deep)
-        } else if self.path(&name).len() > LONGEST {
+        } else if self.path.len() + name.len() > LONGEST {
             Some(Skip::Long)
         } else if self.names > MOST_NAMES {
             Some(Skip::TooMany)
@@ -637,19 +660,22 @@ impl Walker<'_, '_> {
             None
         };
         if let Some(skip) = skip {
-            let name = self.name(&name);
+            let name = self.name(name);
             self.found.skipped.add(skip, &name);
             return Ok(());
         }
-        match rustix::fs::openat(folder, name.as_slice(), FOLDER, Mode::empty()) {
+        match rustix::fs::openat(folder, name, FOLDER, Mode::empty()) {
             Ok(own) => {
-                self.folders.push(name);
+                let (path, prefix) = (self.path.len(), self.prefix.len());
+                self.push(name);
                 self.folder(own, newly)?;
                 self.folders.pop();
+                self.path.truncate(path);
+                self.prefix.truncate(prefix);
             }
             // It has gone meanwhile, or is something else now.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(_) => self.unreadable(&name),
+            Err(_) => self.unreadable(name),
         }
         Ok(())
     }
@@ -662,11 +688,13 @@ impl Walker<'_, '_> {
 }
 
 /// The names in a folder, and what they are; whether these are all of them.
-fn entries(folder: &OwnedFd, most: usize) -> Result<(Vec<Entry>, bool), Errno> {
+fn entries(folder: &mut Dir, most: usize) -> Result<(Vec<Entry>, bool), Errno> {
     let mut all = Vec::new();
-    for entry in Dir::read_from(folder)? {
+    let mut is_whole = true;
+    while let Some(entry) = folder.read() {
         if all.len() > most {
-            return Ok((all, false));
+            is_whole = false;
+            break;
         }
         let entry = entry?;
         let name = entry.file_name().to_bytes();
@@ -674,12 +702,18 @@ fn entries(folder: &OwnedFd, most: usize) -> Result<(Vec<Entry>, bool), Errno> {
             continue;
         }
         let kind = match entry.file_type() {
-            FileType::Unknown => kind_of(folder.as_fd(), name),
+            FileType::Unknown => kind_of(folder.fd()?, name),
             kind => kind,
         };
-        all.push(Entry { name: name.to_vec(), kind });
+        let mut path = Vec::with_capacity(name.len() + 1);
+        path.extend_from_slice(name);
+        if kind == FileType::Directory {
+            path.push(b'/');
+        }
+        all.push(Entry { path, kind });
     }
-    Ok((all, true))
+    all.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok((all, is_whole))
 }
 
 /// For file systems that do not say it in the list.
