@@ -174,6 +174,9 @@ pub struct Above {
     pub text: Vec<u8>,
 }
 
+/// True for the name of a file that an earlier look found.
+pub type WasThere<'a> = &'a dyn Fn(&str) -> bool;
+
 /// Which folder is walked through, and by which rules.
 pub struct Walk<'a> {
     /// The path by which it is reached.
@@ -194,7 +197,7 @@ pub struct Walk<'a> {
     /// long as there are few: nobody hides what is there by a new rule.
     pub earlier: Option<&'a RuleFiles>,
     /// Whether the earlier look found a file of this name: it is found again.
-    pub was_there: &'a dyn Fn(&str) -> bool,
+    pub was_there: WasThere<'a>,
     /// Looks at each file that is found.
     pub with_look: bool,
     pub interrupt: &'a Interrupt,

@@ -12,7 +12,7 @@ use super::Workshop;
 use crate::beneath::mtime_of;
 use crate::drive::outputs;
 use crate::sandbox::Interrupt;
-use crate::walk::{self, RuleFiles};
+use crate::walk::{self, RuleFiles, WasThere};
 
 /// In a larger project nothing is compared.
 const MOST: usize = 50_000;
@@ -66,7 +66,7 @@ impl Listing {
         let root = shop.root.access();
         let was_there = |name: &str| before.files.contains_key(name);
         let is_first = before.files.is_empty() && before.rules.is_empty();
-        let earlier: Option<(&RuleFiles, &dyn Fn(&str) -> bool)> =
+        let earlier: Option<(&RuleFiles, WasThere<'_>)> =
             (!is_first).then_some((&before.rules, &was_there));
         let walked = super::find::walk(shop, ".", true, earlier, interrupt).ok()?;
         let mut names: BTreeSet<String> =

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::look::here;
 use super::{Done, Refusal, Workshop, offer, refused};
 use crate::sandbox::Interrupt;
-use crate::walk::{self, KnownRules, RuleFiles, Walk, Walked};
+use crate::walk::{self, KnownRules, RuleFiles, Walk, Walked, WasThere};
 
 /// Paths that a search names.
 const PATHS: usize = 200;
@@ -125,7 +125,7 @@ pub(super) fn walk(
     shop: &Workshop,
     folder: &str,
     hidden: bool,
-    earlier: Option<(&RuleFiles, &dyn Fn(&str) -> bool)>,
+    earlier: Option<(&RuleFiles, WasThere<'_>)>,
     interrupt: &Interrupt,
 ) -> Result<Walked, walk::Error> {
     let board = shop.board.as_ref().and_then(|own| own.strip_prefix(shop.root.path()).ok());
