@@ -178,9 +178,11 @@ fn limit_facts(limits: &StageLimits) -> Vec<String> {
     });
     let place = match limits.writes {
         true => {
-            "commands may write the project (not the blackboard, nor git's hooks and configuration) and `$TMPDIR`"
+            "commands may write the project (not the blackboard, nor repositories: no `git add`, `commit`, `stash` or `checkout`) and `$TMPDIR`"
         }
-        false => "you may change nothing in the project; commands may write `$TMPDIR`",
+        false => {
+            "you change no file of the project; commands may write `$TMPDIR` and a private copy of the project, which is thrown away when your work ends"
+        }
     };
     let network = if limits.network { "" } else { "; commands have no network" };
     facts.push(format!("files: {place}, which is emptied between stages{network}"));

@@ -102,7 +102,7 @@ fn a_key_that_the_remembered_provider_needs_is_named_when_it_is_missing() {
 fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
     let place = crate::talk(vec![]);
     let flags =
-        ["--provider", "openai-chat", "--base-url", "http://models.invalid/v1", "--model", "m"];
+        ["--provider", "openai-chat", "--base-url", "https://models.invalid/v1", "--model", "m"];
     let args = [&PARKED[..], &flags, &["--no-sandbox"]].concat();
     answer(place.plain(&args)).expect(&args, 4);
     let resume = |args: &[&str], code| answer(place.plain(args)).expect(args, code);
@@ -112,8 +112,8 @@ fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
     // A journal that came with a project was not chosen by this user.
     fs::remove_file(place.path("home/.local/share/baton/setups.json")).unwrap();
     let printed = resume(&["resume"], 2);
-    assert!(printed.contains("names the server http://models.invalid/v1"), "{printed}");
-    let printed = resume(&["resume", "--base-url", "http://models.invalid/v1"], 4);
+    assert!(printed.contains("names the server https://models.invalid/v1"), "{printed}");
+    let printed = resume(&["resume", "--base-url", "https://models.invalid/v1"], 4);
     let change = "this run began with no sandbox; continuing with the sandbox";
     assert!(printed.contains(change), "{printed}");
     resume(&["resume"], 4);
@@ -129,7 +129,7 @@ fn a_server_or_a_missing_sandbox_of_somebody_elses_journal_is_not_taken_over() {
 
 #[test]
 fn a_name_that_only_looks_local_is_another_machine() {
-    for url in ["http://localhost.models.invalid/v1", "http://127.models.invalid/v1"] {
+    for url in ["https://localhost.models.invalid/v1", "https://127.models.invalid/v1"] {
         let place = crate::talk(vec![]);
         let flags = ["--provider", "openai-chat", "--base-url", url, "--model", "m"];
         let args = [&PARKED[..], &flags].concat();

@@ -135,7 +135,7 @@ fn what_a_command_of_a_review_writes_its_file_tools_and_its_next_command_see() {
     assert_eq!(told.matches("by a command").count(), 4, "{told}");
     assert!(told.contains("src/new.rs"), "{told}");
     let tools = place.model().requests()[0]["tools"].to_string();
-    assert!(tools.contains("everything that they change is thrown away"), "{tools}");
+    assert!(tools.contains("the copy is thrown away when your work ends"), "{tools}");
     assert_unchanged(&place, &before, &said);
 }
 

@@ -29,6 +29,7 @@ pub fn check(name: &AgentName, prompt: &str, policy: &Policy, manifest: &Manifes
 }
 
 /// Every all-capital word outside of examples is an agent, a verdict, a status or a listed word.
+/// `$NAME` is a variable of a shell.
 fn words(prompt: &str, policy: &Policy, manifest: &Manifest, problems: &mut Vec<Problem>) {
     let agents = manifest.agent_names();
     let mut known: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
@@ -38,8 +39,8 @@ fn words(prompt: &str, policy: &Policy, manifest: &Manifest, problems: &mut Vec<
     known.extend(manifest.words.iter().map(String::as_str));
     let mut seen = BTreeSet::new();
     each_line(prompt, |line, number| {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        for word in line.split(|c| !is_part(c)) {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
+        for word in line.split(|c| !is_part(c)).filter(|word| !word.starts_with('$')) {
             let letters = word.bytes().filter(u8::is_ascii_uppercase).count();
             let is_capital = letters >= 3 && !word.bytes().any(|b| b.is_ascii_lowercase());
             let unknown = is_capital && !known.contains(&word);

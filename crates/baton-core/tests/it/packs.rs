@@ -315,3 +315,11 @@ fn the_rules_of_an_older_blackboard_name_only_agents_that_it_has() {
         }
     }
 }
+
+#[test]
+fn a_variable_of_the_shell_in_a_prompt_is_not_a_word_of_the_pack() {
+    let variable = Replace(TRANSLATE, END, "contresens\n```\nCopiez d'abord dans `$TMPDIR/`.\n");
+    assert_eq!(pack::check(&edited(&variable)), []);
+    let word = Replace(TRANSLATE, END, "contresens\n```\nCopiez d'abord dans `TMPDIR`.\n");
+    assert_eq!(pack::check(&edited(&word)).len(), 1);
+}

@@ -193,15 +193,15 @@ pub(super) fn offer(writes: bool, commands_write: bool) -> Offered {
     });
     let files = match (writes, commands_write) {
         (true, true) => {
-            "it may write the project and $TMPDIR, but not .git (git status, diff, log and show work; add, commit, stash and checkout do not: `git show HEAD:PATH > PATH` restores a file)"
+            "it may write the project and $TMPDIR, but not .git (git status, diff, log and show work; add, commit, stash and checkout do not; copy a file to $TMPDIR before you try something with it), it"
         }
         (false, true) => {
-            "the project is your private copy: commands may change it, and everything that they change is thrown away when your work ends"
+            "it works on your private copy of the project and may change it and $TMPDIR (git checkout and stash lose work that is not committed: copy a file to $TMPDIR before you try something with it); the copy is thrown away when your work ends. It"
         }
-        (_, false) => "the project is read-only, it may write only $TMPDIR",
+        (_, false) => "it may write only $TMPDIR, the project is read-only, it",
     };
     let words = format!(
-        "Run a shell command in the project root, confined: {files}, has no network, and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
+        "Run a shell command in the project root, confined: {files} has no network, and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
     );
     super::offer("Bash", &words, properties, &["command"])
 }
