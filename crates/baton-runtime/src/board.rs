@@ -562,10 +562,8 @@ impl NewBoard<'_> {
         let others = ["reports/archive", "cache", "state", "journal", "transcripts", "handoffs"];
         let folders: Vec<PathBuf> =
             agents.chain(others.map(str::to_owned)).map(PathBuf::from).collect();
-        store::create_folder(self.root, &written, &folders, |draft| {
-            find::remember(self.root, draft, state);
-            is_unfinished(self.root)
-        })?;
+        let remember = |draft: &Path| find::remember(self.root, draft, state);
+        store::create_folder(self.root, &written, &folders, remember, is_unfinished)?;
         Ok(pack)
     }
 }

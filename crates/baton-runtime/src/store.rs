@@ -550,12 +550,13 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
 
 /// Makes a folder with these files and empty folders, all or nothing: it appears under its name
 /// only when everything in it is on disk. `ready` is called just before that, with the path of the
-/// draft: whether a folder that is there may be replaced. Otherwise only an empty one is.
+/// draft. A folder that is there is replaced if it is empty, or if `may_replace` agrees to what is in it.
 pub fn create_folder(
     path: &Path,
     files: &[(PathBuf, Vec<u8>)],
     folders: &[PathBuf],
-    ready: impl FnOnce(&Path) -> bool,
+    ready: impl FnOnce(&Path),
+    may_replace: impl Fn(&Path) -> bool,
 ) -> Result<(), Error> {
     let parent = folder_of(path);
     fs::create_dir_all(parent).map_err(failed("create", parent))?;
@@ -579,21 +580,40 @@ pub fn create_folder(
         opened.sync_all().map_err(failed("sync", &file))?;
     }
     sync_tree(draft.path())?;
-    let may_replace = ready(draft.path());
+    ready(draft.path());
     // Renaming over a folder that holds anything fails: a second init can never mix with a first.
-    let renamed = match fs::rename(draft.path(), path) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && may_replace => {
-            let old = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent);
-            old.and_then(|old| {
-                fs::rename(path, old.path()).and_then(|()| fs::rename(draft.path(), path))
-            })
+    match fs::rename(draft.path(), path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && may_replace(path) => {
+            replace(&draft, path, error, may_replace)?;
         }
-        renamed => renamed,
-    };
-    renamed.map_err(failed("create", path))?;
-    // The draft has become the real folder; there is nothing left to remove.
-    let _ = draft.keep();
+        renamed => {
+            renamed.map_err(failed("create", path))?;
+            // The draft has become the real folder; there is nothing left to remove.
+            let _ = draft.keep();
+        }
+    }
     sync_folder(parent)
+}
+
+/// Puts the draft in the place of a folder in which nothing is lost. Both change places at once, so that
+/// nobody finds neither of them; what came out goes with the draft.
+fn replace(
+    draft: &tempfile::TempDir,
+    path: &Path,
+    occupied: io::Error,
+    may_replace: impl Fn(&Path) -> bool,
+) -> Result<(), Error> {
+    let exchange = || {
+        let flags = rustix::fs::RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(rustix::fs::CWD, draft.path(), rustix::fs::CWD, path, flags)
+    };
+    exchange().map_err(|errno| failed("create", path)(errno.into()))?;
+    if may_replace(draft.path()) {
+        return Ok(());
+    }
+    // Another process has written there meanwhile.
+    exchange().map_err(|errno| failed("create", path)(errno.into()))?;
+    Err(failed("create", path)(occupied))
 }
 
 /// Lets one process after the other make a folder here, and removes what one that was killed has left.

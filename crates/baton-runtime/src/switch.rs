@@ -76,7 +76,7 @@ pub fn use_pack(
         .map(|(name, text)| (name.into(), text.clone().into_bytes()))
         .collect();
     if !kept.is_empty() {
-        store::create_folder(&kept_pack, &kept, &[], |_| false)?;
+        store::create_folder(&kept_pack, &kept, &[], |_| (), |_| false)?;
     }
     Ok(Switched { pack, aside, replaced })
 }
