@@ -210,10 +210,11 @@ impl Repositories {
         paths.map(|path| Protected { path: path.clone(), stand_in: StandIn::Folder })
     }
 
-    /// True if a path, which need not exist, leads into one of them.
-    pub(crate) fn holds(&self, path: &Path) -> bool {
+    /// The one that a path, which need not exist, leads into.
+    pub(crate) fn holder_of(&self, path: &Path) -> Option<&Path> {
         let mut existing = path.ancestors().filter_map(|own| fs::canonicalize(own).ok());
-        existing.next().is_some_and(|path| self.known.keys().any(|own| path.starts_with(own)))
+        let path = existing.next()?;
+        self.known.keys().find(|own| path.starts_with(own)).map(PathBuf::as_path)
     }
 
     /// Moves aside what was not there; what was moved now.

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::changes::Listing;
 use super::{Archive, Done, Refusal, Workshop, refused};
 use crate::beneath;
+use crate::board;
 use crate::load;
 use crate::repositories::{self, Ground, Moved, Repositories};
 use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare, Within};
@@ -98,15 +99,20 @@ impl Shell {
         Ok(())
     }
 
-    /// Refuses a file tool a path inside a repository that has another name than `.git`.
+    /// Refuses a file tool a path inside a blackboard, or inside a repository that has another name
+    /// than `.git`.
     pub(super) fn check_repository(&self, path: &Path) -> Result<(), Refusal> {
         let mut ready = self.ready();
         self.open_repositories(&mut ready).map_err(|why| refused("IO", why))?;
-        let Some(own) = ready.repositories.as_ref().filter(|own| own.holds(path)) else {
-            return Ok(());
-        };
-        let error = beneath::Error::Repository(own.shown(path));
-        Err(error.into())
+        let Some(own) = &ready.repositories else { return Ok(()) };
+        let shown = own.shown(path);
+        match own.holder_of(path) {
+            None => Ok(()),
+            Some(holder) if holder.file_name().is_some_and(board::is_name) => {
+                Err(beneath::Error::Board(shown).into())
+            }
+            Some(_) => Err(beneath::Error::Repository(shown).into()),
+        }
     }
 
     /// The same as after a command, where a file that a file tool made can be a part of a repository.

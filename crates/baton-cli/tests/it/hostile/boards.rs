@@ -289,9 +289,17 @@ fn file_tools_make_no_blackboard() {
         for (envelope, target) in envelopes.iter().zip(targets) {
             assert_eq!(envelope["error"]["code"], "PROTECTED", "{target}: {envelope}");
         }
-        // A folder that is merely called so is the project's own.
-        for envelope in &envelopes[targets.len()..] {
-            assert_eq!(envelope["status"], "success", "{envelope}");
+        // A folder that is merely called so is the project's own. In one that is a blackboard nothing
+        // can be written, as for commands.
+        let others = &envelopes[targets.len()..];
+        for (index, envelope) in others.iter().enumerate() {
+            match there && index < 3 {
+                false => assert_eq!(envelope["status"], "success", "{envelope}"),
+                true => {
+                    let message = envelope["error"]["message"].as_str().unwrap();
+                    assert!(message.contains("belongs to a blackboard"), "{envelope}");
+                }
+            }
         }
     }
 }
