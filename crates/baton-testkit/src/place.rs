@@ -14,7 +14,8 @@ use crate::model::Model;
 /// The key of the scripted model, which must turn up nowhere else.
 pub const KEY: &str = "sk-canary-0123456789abcdef";
 
-/// A folder that goes with the test. `home` in it is the home of whatever runs.
+/// A folder that goes with the test. The home of whatever runs is `home` in it, or beside it where the
+/// folder itself is the project.
 #[derive(Debug)]
 pub struct Place {
     _folder: TempDir,
@@ -90,7 +91,8 @@ impl Place {
     /// An empty folder, in which this program runs.
     pub fn new(program: impl Into<PathBuf>) -> Place {
         let folder = TempDir::new().unwrap();
-        let root = folder.path().canonicalize().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("place");
+        fs::create_dir(&root).unwrap();
         Place { _folder: folder, root, program: program.into(), at: "", names: "", model: None }
     }
 
@@ -151,7 +153,12 @@ impl Place {
 
     /// Without any flag but these.
     pub fn plain(&self, args: &[&str]) -> Command {
-        let (folder, home) = (self.root().join(self.at), self.root().join("home"));
+        let folder = self.root().join(self.at);
+        let home = if self.at.is_empty() {
+            self.root().with_file_name("home")
+        } else {
+            self.root().join("home")
+        };
         let mut command = scrubbed(&self.program, &folder, &home);
         command.args(args);
         if self.model.is_some() {

@@ -96,8 +96,8 @@ impl Chat {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits until this was seen, since the last such wait.
-    pub fn expect(&mut self, what: &str) {
+    /// Waits until this was seen, since the last such wait; everything that was seen since then.
+    pub fn expect(&mut self, what: &str) -> String {
         let start = Instant::now();
         let mut buffer = [0; 4096];
         while !self.seen.contains(what) {
@@ -112,6 +112,6 @@ impl Chat {
             }
         }
         let end = self.seen.find(what).unwrap() + what.len();
-        self.seen.drain(..end);
+        self.seen.drain(..end).collect()
     }
 }

@@ -531,7 +531,7 @@ fn no_update_is_lost_when_many_apply_at_once() {
 fn a_damaged_blackboard_is_said_and_not_passed_over() {
     let place = with_board("tdd", "en");
     place.write(".baton/memory/dev_plan.md", PLAN);
-    fs::create_dir_all(place.path("child/.baton")).unwrap();
+    place.write("child/.baton/baton.toml", "");
     let mut command = place.command(&["plan", "apply"]);
     command.current_dir(place.path("child"));
     let answer = answer_to(command, b"update M1-T1 status to DONE");
