@@ -87,15 +87,17 @@ network. Exit codes as everywhere; 3 when the model does not follow the protocol
         /// Of this iteration [default: of the whole run]
         iteration: Option<u32>,
     },
-    /// Bring the project back to what it was before an iteration
-    Undo {
-        /// The first iteration whose changes go
-        #[arg(required_unless_present = "snapshot")]
-        iteration: Option<u32>,
-        /// Bring back this snapshot, by the name that Baton said when it kept it
-        #[arg(long, value_name = "ID", conflicts_with = "iteration")]
-        snapshot: Option<String>,
-    },
+    /// Bring the project back to what it was before an iteration, or before a turn of exec or chat
+    #[command(after_help = "\
+Examples:
+  baton undo                the last turn of `baton exec` or `baton chat` in this project
+  baton undo --turns 3      the last three of them
+  baton undo 1              the whole run; `baton undo 4` all that came with and after iteration 4
+  baton undo 1 --dry-run    only list the files
+
+What was there is kept as a snapshot, whose name is printed: `baton undo --snapshot ID` brings it back.
+Files that git ignores and does not track are not covered, and commits stay.")]
+    Undo(UndoArgs),
     /// Remove snapshots and transcripts that no run needs any more
     Gc {
         /// Keep those of runs that ended within so many days
@@ -524,6 +526,22 @@ How good the target is does not change the exit code: 0 says that the evaluation
 It needs no key and calls no model: target and judge are played by code, which goes by the rules in
 its prompt. The tools, the checkers, the conversations and all files are real.")]
     Demo(ScenarioDemoArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// The first iteration of the run whose changes go
+    pub(crate) iteration: Option<u32>,
+    /// Undo the last N turns of exec and chat, also if a run worked after them
+    #[arg(long, value_name = "N", conflicts_with = "iteration",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) turns: Option<u32>,
+    /// Bring back this snapshot, by the name that was printed when it was kept
+    #[arg(long, value_name = "ID", conflicts_with_all = ["iteration", "turns"])]
+    pub(crate) snapshot: Option<String>,
+    /// List what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

@@ -21,6 +21,7 @@ mod scenario;
 mod schema;
 mod setup;
 mod scripted;
+mod undo;
 mod watch;
 
 use std::cell::RefCell;
@@ -245,7 +246,7 @@ fn dispatched(place: &Place, command: Command) -> Outcome {
         Command::Exec(args) => agent::exec(place, &args),
         Command::Log(args) => watch::log(place, &args),
         Command::Diff { iteration } => watch::diff(place, iteration),
-        Command::Undo { iteration, snapshot } => watch::undo(place, iteration, snapshot.as_deref()),
+        Command::Undo(args) => undo::undo(place, &args),
         Command::Gc { days, dry_run } => watch::gc(place, days, dry_run),
         Command::Gate(GateCommand::List) => gate::list(place),
         Command::Gate(GateCommand::Add(args)) => gate::add(place, &args),

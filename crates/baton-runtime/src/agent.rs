@@ -20,6 +20,7 @@ use crate::project_rules;
 use crate::sandbox::Interrupt;
 use crate::tool::{self, Workshop};
 use crate::transcript::{self, Head, Transcript};
+use crate::turns::{Changed, Kept, Turns};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -31,6 +32,8 @@ pub enum Error {
     Misfit(#[from] baton_core::turn::Misfit),
     #[error("{0}")]
     Project(String),
+    #[error("the project cannot be kept as it is, so nothing was changed: {0}")]
+    Snapshot(#[from] crate::snapshot::Error),
 }
 
 /// The model that an agent thinks with.
@@ -87,6 +90,8 @@ pub struct Agent {
     /// The folder that is worked in, from the root.
     folder: String,
     workshop: Workshop,
+    /// Keeps the project before a turn changes it.
+    turns: Option<Turns>,
     transcript: Transcript,
     conversation: Conversation,
     /// Bytes of a torn last step that were cut off its transcript, until it is said.
@@ -111,6 +116,8 @@ pub struct Setup {
     pub cost_limit: Option<u64>,
     /// Facts about the machine that it knows from the beginning, one per line.
     pub facts: Vec<String>,
+    /// Keeps the project before a turn changes it. `None`: somebody else does, or nothing is changed.
+    pub turns: Option<Turns>,
 }
 
 /// What a summary may take, usually.
@@ -203,7 +210,8 @@ impl Agent {
     }
 
     fn assembled(setup: Setup, transcript: Transcript) -> Agent {
-        let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit, facts } = setup;
+        let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit, facts, turns } =
+            setup;
         let tools = workshop.offered();
         let conversation = Conversation::new(mind.protocol, tools, limits, mind.room.clone());
         let layers = Layers {
@@ -221,6 +229,7 @@ impl Agent {
             layers,
             folder,
             workshop,
+            turns,
             transcript,
             conversation,
             torn: 0,
@@ -279,6 +288,9 @@ impl Agent {
 
     /// Begins a turn.
     pub fn ask(&mut self, text: &str) -> Result<(), Error> {
+        if let Some(turns) = &mut self.turns {
+            turns.begin(text);
+        }
         let at = Some(crate::drive::now().to_string());
         self.record(Step::Asked { text: text.to_owned(), at })
     }
@@ -357,6 +369,9 @@ impl Agent {
                 Do::Compact(plan) => self.compact(plan, None, left, interrupt, hear)?,
                 Do::Read(calls) => self.read(&calls, interrupt, hear)?,
                 Do::Act(call) => {
+                    if !self.keep_project(interrupt, hear)? {
+                        return Ok(None);
+                    }
                     self.record(Step::Started { call: call.id.clone() })?;
                     hear(Heard::Calls(&call));
                     let id = self.conversation.next_observation();
@@ -375,6 +390,23 @@ impl Agent {
                 Do::End(ending) => return Ok(Some(ending)),
             }
         }
+    }
+
+    /// False if the user stopped it meanwhile.
+    fn keep_project(&mut self, interrupt: &Interrupt, hear: Hear<'_>) -> Result<bool, Error> {
+        let Some(turns) = &mut self.turns else { return Ok(true) };
+        match turns.before_act(interrupt)? {
+            Kept::Yes(news) => {
+                news.into_iter().for_each(|own| hear(Heard::Notice(own)));
+                Ok(true)
+            }
+            Kept::Interrupted => Ok(false),
+        }
+    }
+
+    /// What the current turn changed in the project, where that is kept.
+    pub fn changed(&mut self) -> Result<Option<Changed>, Error> {
+        Ok(self.turns.as_mut().map(Turns::changed).transpose()?.flatten())
     }
 
     /// `Some`: why the turn cannot go on.

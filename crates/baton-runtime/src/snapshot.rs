@@ -40,6 +40,8 @@ pub enum Error {
     Damaged { id: String, why: String },
     #[error("interrupted while looking at the project")]
     Interrupted,
+    #[error("a snapshot would add more than {bytes} bytes")]
+    TooMuch { bytes: u64 },
     #[error(transparent)]
     Load(#[from] load::Error),
     #[error(transparent)]
@@ -142,6 +144,8 @@ struct Seen {
     known: BTreeMap<String, Known>,
     rules: RuleFiles,
     unreadable: Vec<PathBuf>,
+    /// Bytes of files that were not known.
+    added: u64,
     /// The walk alone found every file that git tracks.
     shows_tracked: bool,
 }
@@ -168,6 +172,10 @@ pub struct Snapshots {
     earlier: Option<Earlier>,
     known_rules: KnownRules,
     interrupt: Interrupt,
+    /// Another folder that is not part of the project.
+    except: Option<PathBuf>,
+    /// Bytes of new or changed files that one look may keep.
+    most_added: u64,
 }
 
 /// The files that git tracks; asked for again only when git's index has changed.
@@ -196,7 +204,23 @@ impl Snapshots {
             earlier: None,
             known_rules: KnownRules::default(),
             interrupt: Interrupt::default(),
+            except: None,
+            most_added: u64::MAX,
         }
+    }
+
+    /// The same; one more folder is not part of the project.
+    #[must_use]
+    pub fn except(mut self, folder: &Path) -> Snapshots {
+        self.except = Some(folder.to_owned());
+        self
+    }
+
+    /// The same; a look that would add more than so many bytes fails.
+    #[must_use]
+    pub fn adding_at_most(mut self, bytes: u64) -> Snapshots {
+        self.most_added = bytes;
+        self
     }
 
     /// The same; files that git tracks are part of a snapshot though a rule ignores them.
@@ -391,7 +415,11 @@ impl Snapshots {
         // not know it: a home folder under version control ignores all that is not its own.
         let (above, skipped) = git::rules_above(&self.project, is_tracked);
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let (project, board) = (real(&self.project), real(&self.board));
+        let project = real(&self.project);
+        let folders = [Some(&self.board), self.except.as_ref()].into_iter().flatten();
+        let except = folders
+            .filter_map(|own| real(own).strip_prefix(&project).ok().map(Path::to_owned))
+            .collect();
         let earlier = self.earlier.as_ref().filter(|_| covers != Covers::OnlyPlain);
         let walk = Walk {
             root: &self.project,
@@ -400,7 +428,7 @@ impl Snapshots {
             above,
             for_search: covers == Covers::OnlyPlain,
             only_visible: false,
-            except: board.strip_prefix(&project).map(Path::to_owned).into_iter().collect(),
+            except,
             earlier: earlier.and_then(|own| own.rules.as_ref()),
             was_there: &|name| earlier.is_some_and(|own| own.files.contains_key(name)),
             with_look: true,
@@ -436,7 +464,8 @@ impl Snapshots {
     fn unseen(&self, name: &str, folders: &mut HashMap<PathBuf, bool>) -> Option<Unseen> {
         let inside = walk::path_of(name)?;
         let path = self.project.join(&inside);
-        if path.starts_with(&self.board) {
+        let is_excepted = self.except.as_ref().is_some_and(|own| path.starts_with(own));
+        if path.starts_with(&self.board) || is_excepted {
             return None;
         }
         let folder = inside.parent().unwrap_or(Path::new("")).to_owned();
@@ -487,6 +516,9 @@ impl Snapshots {
                 seen.files.insert(name, Entry { mode: 0, hash: String::new() });
                 return Ok(());
             }
+            None if seen.added.saturating_add(size) > self.most_added => {
+                return Err(Error::TooMuch { bytes: self.most_added });
+            }
             None => match self.content_of(&self.path(&name), is_link)? {
                 Content::Bytes(bytes) => {
                     Entry { mode: if is_link { LINK } else { mode }, hash: self.keep(&bytes)? }
@@ -499,6 +531,7 @@ impl Snapshots {
                 }
             },
         };
+        seen.added += if known.is_none() { size } else { 0 };
         if now - own.changed.0 > RACY_SECONDS {
             seen.known.insert(name.clone(), Known { look, entry: entry.clone() });
         }
@@ -623,6 +656,26 @@ impl Snapshots {
             changed.push(name.clone());
         }
         Ok(changed)
+    }
+
+    /// What `restore` would do, without doing it: the names of files that it would bring back, and of
+    /// those that it would remove.
+    pub fn differences(&mut self, id: &str) -> Result<(Vec<String>, Vec<String>), Error> {
+        let wanted = self.manifest(id)?;
+        self.follow_manifest(id, &wanted)?;
+        let now = self.look(Covers::All)?;
+        let covers = if wanted.rules.is_some() { Covers::ByRules } else { Covers::OnlyPlain };
+        let by_rules = self.look(covers)?;
+        let comes_back = |(name, entry): &(&String, &Entry)| {
+            now.files.get(*name) != Some(*entry) && !entry.hash.is_empty() && !self.is_output(name)
+        };
+        let goes = |(name, entry): &(&String, &Entry)| {
+            let is_kept = !entry.hash.is_empty() && !self.is_output(name);
+            is_kept && now.files.contains_key(*name) && !wanted.files.contains_key(*name)
+        };
+        let back = wanted.files.iter().filter(comes_back).map(|(name, _)| name.clone()).collect();
+        let gone = by_rules.files.iter().filter(goes).map(|(name, _)| name.clone()).collect();
+        Ok((back, gone))
     }
 
     /// The snapshot of what was there when `restore` was last called.

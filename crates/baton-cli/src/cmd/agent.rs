@@ -16,6 +16,7 @@ use baton_runtime::model::catalogue::Cost;
 use baton_runtime::model::{Tags, choose};
 use baton_runtime::sandbox::Interrupt;
 use baton_runtime::store::Disk;
+use baton_runtime::turns::{self, Changed, Turns};
 use baton_runtime::{board, git, load};
 use serde_json::json;
 
@@ -51,7 +52,31 @@ pub(super) fn exec(place: &Place, args: &ExecArgs) -> Outcome {
         Ok(ending) => ending,
         Err(error) => return Err(failed(error)),
     };
-    Ok(reply(&agent, ending, &notices))
+    let changed = changed(&mut agent);
+    if !is_quiet && let Some(line) = changed.as_ref().and_then(about_changed) {
+        tell(&Heard::Said(line), false);
+    }
+    Ok(reply(&agent, ending, &notices, changed))
+}
+
+/// What the turn changed. That it cannot be said must not hide the answer.
+fn changed(agent: &mut Agent) -> Option<Changed> {
+    agent.changed().unwrap_or_else(|error| {
+        tell(&Heard::Said(format!("cannot tell which files were changed: {error}")), false);
+        None
+    })
+}
+
+/// `None`: nothing was changed.
+fn about_changed(changed: &Changed) -> Option<String> {
+    let count = changed.files.len();
+    let first = changed.files.iter().take(3).map(|name| text::shown(name, 100));
+    let first = first.collect::<Vec<_>>().join(", ");
+    let more = if count > 3 { ", …" } else { "" };
+    let were = if count == 1 { "1 file was" } else { &format!("{count} files were") };
+    (count > 0).then(|| {
+        format!("{were} changed ({first}{more}); `baton undo` brings back what was there before")
+    })
 }
 
 fn prompt(given: &str) -> Result<String, Failure> {
@@ -76,7 +101,12 @@ fn prompt(given: &str) -> Result<String, Failure> {
     }
 }
 
-fn reply(agent: &Agent, ending: Option<Ending>, notices: &[String]) -> Reply {
+fn reply(
+    agent: &Agent,
+    ending: Option<Ending>,
+    notices: &[String],
+    changed: Option<Changed>,
+) -> Reply {
     let (code, said) = match ending {
         Some(Ending::Done(text)) => (0, text),
         Some(Ending::Failed(why)) => (PROTOCOL, format!("failed: {why}")),
@@ -94,6 +124,8 @@ fn reply(agent: &Agent, ending: Option<Ending>, notices: &[String]) -> Reply {
             "cost_nano_dollars": agent.cost(),
             "transcript": agent.transcript().to_string_lossy(),
             "notices": notices,
+            "changed": changed.as_ref().map(|own| &own.files),
+            "snapshot": changed.as_ref().map(|own| &own.before),
         }),
     );
     reply.code = code;
@@ -107,6 +139,8 @@ fn failed(error: agent::Error) -> Failure {
             Failure::new(INTERNAL, message).hint("without --continue a new conversation begins")
         }
         agent::Error::Project(_) => Failure::new(INTERNAL, message),
+        agent::Error::Snapshot(_) => Failure::new(INTERNAL, message)
+            .hint("free some space or repair the file; `--read-only` needs no snapshot"),
         agent::Error::Model(_) => Failure::new(INTERNAL, message)
             .hint("what was done so far is kept; --continue begins your next task behind it"),
     }
@@ -184,6 +218,9 @@ impl<'a> Talk<'a> {
             })
         })?;
         let folder = place.folder.strip_prefix(&self.root).unwrap_or(Path::new("."));
+        let kept = turns::folder_of(&self.root, &place.environment).filter(|_| !args.read_only);
+        let turns =
+            kept.map(|kept| Turns::new(&self.root, board.as_deref(), &kept, &place.environment));
         // A recording has to be the same on another day and another machine.
         let facts = match mind.client.is_taped() || args.goes_on {
             true => Vec::new(),
@@ -207,6 +244,7 @@ impl<'a> Talk<'a> {
             },
             cost_limit: None,
             facts,
+            turns,
         })
     }
 
@@ -361,6 +399,9 @@ fn turn(
         Err(error) => format!("[{error}]"),
     };
     let _ = writeln!(err, "\n{}", text::escaped(&said));
+    if let Some(line) = changed(agent).as_ref().and_then(about_changed) {
+        tell(&Heard::Said(line), true);
+    }
     if !matches!(ran, Ok(Some(_))) {
         let why = "the person stopped it, or the model could not be reached";
         agent.close(why, &mut |heard| tell(&heard, true)).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! `baton status|log|diff|undo|gc|trust`
+//! `baton status|log|diff|gc|trust`
 
 use std::io::Write;
 use std::time::Duration;
@@ -219,7 +219,7 @@ pub(super) fn records(board: &Board, run: &str) -> Result<Vec<Record>, Failure> 
     journal::records(&drive::journal_folder(board, run)).map_err(|error| failed(error.into()))
 }
 
-fn run_named(board: &Board, name: Option<&String>) -> Result<String, Failure> {
+pub(super) fn run_named(board: &Board, name: Option<&String>) -> Result<String, Failure> {
     match name {
         Some(name) => {
             let runs = journal::runs(&board.root)
@@ -287,7 +287,7 @@ pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
 }
 
 /// Snapshots before and after the stages of an iteration, or of the run.
-fn span(all: &[Record], iteration: Option<u32>) -> Option<(String, Option<String>)> {
+pub(super) fn span(all: &[Record], iteration: Option<u32>) -> Option<(String, Option<String>)> {
     let is_wanted = |own: u32| iteration.is_none_or(|wanted| own == wanted);
     let mut first = None;
     let mut last = None;
@@ -349,57 +349,6 @@ pub(super) fn diff(place: &Place, iteration: Option<u32>) -> Outcome {
     }
     let names: Vec<String> = names.iter().map(|name| walk::shown(name)).collect();
     Ok(Reply::new(out.clone(), json!({ "ok": true, "files": names, "diff": out })))
-}
-
-pub(super) fn undo(place: &Place, iteration: Option<u32>, snapshot: Option<&str>) -> Outcome {
-    let board = place.board()?;
-    let run = run_named(&board, None)?;
-    if let Some(holder) = Lock::holder(&drive::lock_path(&board)) {
-        return Err(
-            Failure::new(HELD, format!("the run goes on in {holder}")).hint("`baton stop` first")
-        );
-    }
-    let (before, what) = match (snapshot, iteration) {
-        (Some(id), _) if !id.chars().all(|c| c.is_ascii_hexdigit()) => {
-            let message = format!("`{}` is no name of a snapshot", text::shown(id, 40));
-            return Err(Failure::new(USAGE, message).hint("32 hexadecimal digits, as Baton said"));
-        }
-        (Some(id), _) => (id.to_owned(), format!("in snapshot {id}")),
-        (None, iteration) => {
-            let iteration = iteration.unwrap_or(1);
-            let Some((before, _)) = span(&records(&board, &run)?, Some(iteration)) else {
-                let message = format!("no stage of iteration {iteration} could write");
-                return Err(Failure::new(USAGE, message).hint("`baton log` shows the iterations"));
-            };
-            (before, format!("before iteration {iteration}"))
-        }
-    };
-    let mut snapshots =
-        Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default())
-            .with_git(&place.environment);
-    if let Ok(state) = drive::look(&board, &run) {
-        snapshots.named_outputs = state.origin.outputs;
-    }
-    let snapshot_failed =
-        |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
-    // A name that is wrong must not cost anything. What was covered then is covered now.
-    snapshots.follow(&before).map_err(snapshot_failed)?;
-    // What is there now can be had back.
-    let mut kept = snapshots.take().map_err(snapshot_failed)?;
-    let mut told = std::collections::BTreeSet::new();
-    let mut skipped = snapshots.skipped.news(&mut told);
-    let files = snapshots.restore(&before).map_err(snapshot_failed)?;
-    skipped.extend(snapshots.skipped.news(&mut told));
-    if let Some(own) = snapshots.kept() {
-        own.clone_into(&mut kept);
-    }
-    let files: Vec<String> = files.iter().map(|name| walk::shown(name)).collect();
-    let mut text = format!(
-        "{} files are as they were {what}; what was there is kept as snapshot {kept} (`baton undo --snapshot {kept}`)\nfiles that git ignores and does not track are not covered\n",
-        files.len()
-    );
-    skipped.iter().for_each(|line| text.push_str(&format!("{line}\n")));
-    Ok(Reply::new(text, json!({ "ok": true, "files": files, "kept": kept, "skipped": skipped })))
 }
 
 /// Snapshots that no run needs any more. A run that is not finished needs all of its own.

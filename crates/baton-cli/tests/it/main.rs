@@ -33,6 +33,7 @@ mod scenario_runs;
 mod seen;
 mod stored;
 mod typing;
+mod undo;
 mod views;
 
 use baton_testkit::{Model, Place};

@@ -146,6 +146,8 @@ impl Builtin {
             cost_limit: call.cost,
             // They are in the prompt.
             facts: Vec::new(),
+            // The run keeps it.
+            turns: None,
         };
         let folder = transcript_folder(call);
         let unusable = |error: agent::Error| Unusable(error.to_string());
