@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const PAGE: &str = "docs/faults.md";
-/// What the page calls folders, and where they are.
+/// Folders by their names on the page.
 const FOLDERS: [(&str, &str); 6] = [
     ("crash/", "crates/baton-runtime/tests/crash/"),
     ("confine/", "crates/baton-runtime/tests/confine/"),
