@@ -24,6 +24,7 @@ mod observations;
 mod packs;
 mod plans;
 mod report_cases;
+mod promises;
 mod prompts;
 mod round_trips;
 mod scenarios;
