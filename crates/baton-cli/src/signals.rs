@@ -22,6 +22,7 @@ pub(crate) fn watch(mut on_request: impl FnMut(Request) + Send + 'static) -> Res
         .map_err(|error| Failure::new(INTERNAL, format!("cannot watch for signals: {error}")))?;
     let watching = std::thread::Builder::new().spawn(move || {
         for signal in signals.forever() {
+            crate::terminal::stop();
             on_request(if signal == SIGHUP { Request::HangUp } else { Request::Stop });
         }
     });

@@ -2,11 +2,23 @@
 //! away, and so is all that follows the first line of an answer (a paste of several lines).
 
 use std::io::{IsTerminal, Stdin, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
 
 /// Bytes of an answer that are read.
 const LONGEST: usize = 64 << 10;
+
+/// The time between two looks at a request to stop.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// True if the user asked to stop since the current question was shown.
+static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// The user asked to stop: a question that is open has no answer.
+pub(crate) fn stop() {
+    IS_STOPPED.store(true, Ordering::SeqCst);
+}
 
 /// True if there is a user who can be asked: questions are shown on standard error, answers come from
 /// standard input.
@@ -14,12 +26,14 @@ pub(crate) fn is_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Shows a question and reads one line. `None`: there is no answer (end of input, or no terminal).
+/// Shows a question and reads one line. `None`: there is no answer (end of input, no terminal, or a
+/// request to stop).
 pub(crate) fn ask(question: &str) -> Option<String> {
     let input = std::io::stdin();
     if !is_there() {
         return None;
     }
+    IS_STOPPED.store(false, Ordering::SeqCst);
     // Where this fails, an answer could be older than its question.
     tcflush(&input, QueueSelector::IFlush).ok()?;
     let mut err = std::io::stderr();
@@ -34,6 +48,14 @@ fn line(input: &Stdin) -> Option<String> {
     let mut bytes = Vec::new();
     let mut byte = [0];
     while bytes.len() < LONGEST {
+        let mut waiting = [PollFd::new(input, PollFlags::IN)];
+        let is_ready = poll(&mut waiting, Some(&LOOK));
+        if IS_STOPPED.load(Ordering::SeqCst) {
+            return None;
+        }
+        if !matches!(is_ready, Ok(1..)) {
+            continue;
+        }
         match rustix::io::read(input, &mut byte) {
             Ok(1) if byte[0] == b'\n' => break,
             Ok(1) => bytes.push(byte[0]),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -42,6 +42,8 @@ pub fn is_repository_name(name: &OsStr) -> bool {
 /// Begin the lines for the user.
 const MOVED: &str = "moved aside, since git would run what they name";
 const MOVED_BOARD: &str = "moved aside, since agents do not make blackboards";
+
+const TOO_LARGE: &str = "repositories that agents make are not found everywhere: the project has more than 500,000 folders, folders that are nested more than 200 deep, or folders that cannot be read";
 
 /// What was renamed: from, to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,19 +125,32 @@ impl Ground {
     /// Looks at the project. Where a process died while an agent worked, what was there before counts,
     /// and everything else is moved aside.
     pub fn open(&self) -> io::Result<Repositories> {
+        let in_use = self.file.as_ref().and_then(|file| {
+            view::private_folder(file.parent()?).ok()?;
+            File::create(file.with_extension("lock")).ok()
+        });
+        let is_alone = in_use.as_ref().is_some_and(|lock| lock.try_lock().is_ok());
         let mut own = Repositories {
             ground: self.clone(),
             known: BTreeMap::new(),
             folders: BTreeMap::new(),
             moved: Vec::new(),
             is_whole: true,
+            is_told: false,
+            is_alone,
+            in_use: in_use,
         };
         match own.left_behind() {
             Some(known) => {
                 own.known = known;
+                own.remove_stand_ins();
                 own.move_new_aside()?;
             }
             None => own.accept()?,
+        }
+        if let Some(lock) = &own.in_use {
+            // Others may work here from now on.
+            let _ = lock.try_lock_shared();
         }
         match own.known.contains_key(&self.project) {
             // Its settings and hooks would be files like any other.
@@ -156,6 +171,12 @@ pub struct Repositories {
     /// Everything that was moved aside so far.
     moved: Vec<Moved>,
     is_whole: bool,
+    /// True if the user was told that it is not whole.
+    is_told: bool,
+    /// True if no other process worked here when this one began.
+    is_alone: bool,
+    /// Locked as long as an agent works here.
+    in_use: Option<File>,
 }
 
 /// Device and inode.
@@ -193,6 +214,17 @@ impl Repositories {
             view::private_folder(folder).map_err(|error| io::Error::other(error.to_string()))?;
         }
         store::write(file, &bytes).map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    /// Removes what stood in for protected folders when a process died, where it is still empty and no
+    /// other process works here, which could need it.
+    fn remove_stand_ins(&self) {
+        let git = self.ground.project.join(".git");
+        for path in [&git, &self.ground.board] {
+            if self.is_alone && !self.known.contains_key(path) {
+                let _ = fs::remove_dir(path);
+            }
+        }
     }
 
     /// What a process that died had written down.
@@ -250,11 +282,6 @@ impl Repositories {
         &self.moved
     }
 
-    /// False if the project has more folders than are looked at.
-    pub fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
     /// A path for the user and for models.
     pub fn shown(&self, path: &Path) -> String {
         let inside = path.strip_prefix(&self.ground.project).unwrap_or(path);
@@ -267,14 +294,23 @@ impl Repositories {
         moved.iter().map(line).collect()
     }
 
-    /// What the user is told about what was moved. `when`: more words on how it came about.
-    pub fn notices(&self, moved: &[Moved], when: &str) -> Vec<String> {
+    /// What the user is told about what was moved, and once if the project is too large to be looked
+    /// through. `when`: more words on how it came about.
+    pub fn notices(&mut self, moved: &[Moved], when: &str) -> Vec<String> {
         let of = |is_board: bool| -> Vec<Moved> {
             moved.iter().filter(|own| own.is_board == is_board).cloned().collect()
         };
         let kinds = [(MOVED, of(false)), (MOVED_BOARD, of(true))];
         let kinds = kinds.into_iter().filter(|(_, moved)| !moved.is_empty());
-        kinds.map(|(why, moved)| format!("{why}{when}: {}", self.told(&moved).join(", "))).collect()
+        let about = |(why, moved): (&str, Vec<Moved>)| {
+            format!("{why}{when}: {}", self.told(&moved).join(", "))
+        };
+        let mut all: Vec<String> = kinds.map(about).collect();
+        if !self.is_whole && !self.is_told {
+            self.is_told = true;
+            all.push(TOO_LARGE.to_owned());
+        }
+        all
     }
 
     /// Every repository that is there now. A folder is read again only where it changed.
@@ -306,6 +342,10 @@ impl Repositories {
             let folder = known.unwrap_or_else(|| Folder::read(&path, look, moment));
             for name in &folder.repositories {
                 let path = path.join(name);
+                // Nothing finds an empty one, which may be a stand-in.
+                if is_empty_folder(&path) {
+                    continue;
+                }
                 found.extend(identity(&path).map(|own| (path, own)));
             }
             for name in &folder.boards {
@@ -402,6 +442,11 @@ fn entries_by_which_found(path: &Path) -> Vec<(PathBuf, bool)> {
     let found = files.filter(|file| file.symlink_metadata().is_ok());
     let own = board::prompts(&memory).into_iter().map(|name| prompts.join(name));
     found.chain(own).map(|file| (file, true)).collect()
+}
+
+fn is_empty_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|own| own.is_dir())
+        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Whether a change after `moment` must show in the time of change.

@@ -105,3 +105,18 @@ fn what_was_typed_before_trust_and_gates_were_shown_does_not_agree_to_them() {
     init.child.wait().unwrap();
     plain(&place);
 }
+
+/// A question that is open does not keep a process that is asked to stop.
+#[test]
+fn one_request_to_stop_ends_an_open_question_and_nothing_was_agreed_to() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let place = crate::talk(vec![calls(&[outside("ran")]), text("all done")]);
+        let mut exec = Chat::begin_with(&place, &["exec", "-p", "Go."]);
+        exec.expect("Run exactly this? [y/N] ");
+        kill_process(Pid::from_child(&exec.child), signal).unwrap();
+        exec.expect("interrupted");
+        assert_eq!(exec.child.wait().unwrap().code(), Some(10));
+        assert!(!place.path("ran").exists());
+    }
+}

@@ -1,7 +1,7 @@
 //! JSON that a model or a program of the project says, as a plain value: no key twice, at any depth. For
 //! texts that no problem with a place has to be made of.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -125,7 +125,7 @@ impl<'de> Visitor<'de> for NoKeyTwice {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<NoKeyTwice, A::Error> {
-        let mut seen = HashSet::new();
+        let mut seen = BTreeSet::new();
         while let Some(key) = entries.next_key::<String>()? {
             let NoKeyTwice = entries.next_value()?;
             if seen.contains(&key) {

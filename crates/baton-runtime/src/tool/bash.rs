@@ -129,8 +129,9 @@ impl Shell {
         let Some(ground) = self.ground.as_ref().filter(|_| ready.repositories.is_none()) else {
             return Ok(());
         };
-        let own = ground.open().map_err(|error| cannot_look(&error))?;
-        ready.moved.extend(own.notices(own.moved(), " (left by an interrupted command)"));
+        let mut own = ground.open().map_err(|error| cannot_look(&error))?;
+        let moved = own.moved().to_vec();
+        ready.moved.extend(own.notices(&moved, " (left by an interrupted command)"));
         ready.repositories = Some(own);
         Ok(())
     }

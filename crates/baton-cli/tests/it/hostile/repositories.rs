@@ -1,6 +1,7 @@
 //! Repositories that a command of an agent makes or changes inside the project. What they name must not
 //! run when the user, a prompt or an editor looks at the project later.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -43,7 +44,7 @@ fn project(place: &Place) {
     place.git(&["add", "."]);
     let blob = "160000,0123456789012345678901234567890123456789,submodule";
     place.git(&["update-index", "--add", "--cacheinfo", blob]);
-    std::fs::create_dir(place.path("project/submodule")).unwrap();
+    fs::create_dir(place.path("project/submodule")).unwrap();
     place.git(&["commit", "-q", "-m", "one"]);
 }
 
@@ -95,7 +96,7 @@ fn the_project_folder_does_not_become_a_repository() {
         git config -f config core.worktree . && git config -f config core.fsmonitor 'touch ran; false'";
     for flags in [&["--no-sandbox"][..], &[]] {
         let place = answering(vec![bash(line), text("done")]);
-        std::fs::remove_dir_all(place.path("project/.git")).unwrap();
+        fs::remove_dir_all(place.path("project/.git")).unwrap();
         let said =
             place.expect(&[&["exec", "--prompt", "go", "--approve", "auto"], flags].concat(), 0);
         looked_at(&place.path("project"));
@@ -141,7 +142,7 @@ fn file_tools_make_and_change_no_repository() {
     for (name, is_control) in [("made", false), ("linked", false), ("made", true)] {
         if is_control {
             let folder = place.path("project/made");
-            std::fs::rename(folder.join("HEAD-moved-aside"), folder.join("HEAD")).unwrap();
+            fs::rename(folder.join("HEAD-moved-aside"), folder.join("HEAD")).unwrap();
         }
         looked_at(&place.path("project").join(name));
         assert_eq!(!ran(&place).is_empty(), is_control, "{name}");
@@ -293,4 +294,41 @@ fn a_repository_of_a_command_that_was_killed_is_moved_aside_by_the_next_start() 
     looked_at(&place.path("project/sub"));
     assert_eq!(ran(&place), Vec::<PathBuf>::new());
     assert!(place.path("project/sub/.git-moved-aside").exists());
+}
+
+/// What stands in for `.git` while a command runs is not taken for a repository of the agent.
+#[test]
+fn a_project_without_version_control_stays_as_it_is() {
+    let place = answering(vec![
+        bash("git status; echo > a.txt"),
+        bash("ls -A"),
+        call("Write", json!({ "path": "b.txt", "content": "b\n" })),
+        text("done"),
+    ]);
+    fs::remove_dir_all(place.path("project/.git")).unwrap();
+    let go = ["exec", "--prompt", "go", "--approve", "auto"];
+    let said = place.expect(&go, 0);
+    assert!(!said.contains("moved aside"), "{said}");
+    let left = |place: &Place| -> Vec<String> {
+        let entries = fs::read_dir(place.path("project")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with('.')).collect()
+    };
+    assert_eq!(left(&place), Vec::<String>::new(), "{said}");
+    // Nor is what a process that was killed has left.
+    let place = answering(vec![bash("echo > began; sleep 60")]);
+    fs::remove_dir_all(place.path("project/.git")).unwrap();
+    let mut child = place.command(&go).spawn().unwrap();
+    let start = std::time::Instant::now();
+    while !place.path("project/began").exists() {
+        assert!(start.elapsed().as_secs() < 60);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(place.path("project/.git").exists(), "the control: something was left");
+    let place = place.with_model(Model::start(vec![bash("true"), text("done")]));
+    let said = place.expect(&go, 0);
+    assert!(!said.contains("moved aside"), "{said}");
+    assert_eq!(left(&place), Vec::<String>::new(), "{said}");
 }
