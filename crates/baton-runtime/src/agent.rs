@@ -672,9 +672,8 @@ impl Agent {
                 // Where no thread can be started, one call after the other.
                 let start = |index: usize, call| {
                     let thread = std::thread::Builder::new();
-                    thread
-                        .spawn_scoped(scope, move || run(index, call))
-                        .map_err(|_| run(index, call))
+                    let started = thread.spawn_scoped(scope, move || run(index, call));
+                    started.map_err(|_| Box::new(run(index, call)))
                 };
                 let threads: Vec<_> =
                     calls.iter().enumerate().map(|(index, call)| start(index, call)).collect();
@@ -689,7 +688,7 @@ impl Agent {
                         let id = ObservationId(first + u32::try_from(index).unwrap_or(0));
                         match thread {
                             Ok(thread) => thread.join().unwrap_or_else(|_| (id, broken())),
-                            Err(done) => done,
+                            Err(done) => *done,
                         }
                     })
                     .collect()

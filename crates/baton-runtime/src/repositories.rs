@@ -138,7 +138,7 @@ impl Ground {
             is_whole: true,
             is_told: false,
             is_alone,
-            in_use: in_use,
+            in_use,
         };
         match own.left_behind() {
             Some(known) => {

@@ -52,13 +52,13 @@ fn race(number: usize, processes: usize) -> usize {
     let place = Place::of_team(crate::BATON);
     place.write("play/1-MAIN.sh", "while ! [ -e ../go ]; do sleep 0.02; done\n");
     place.play("1-MAIN", "nonsense");
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         std::fs::create_dir_all(place.path("project/.baton/state")).unwrap();
     }
     let is_over = Arc::<AtomicBool>::default();
     let watch = watched(&place, &is_over);
     // Every second race has an `init` in it.
-    let inits = if number % 2 == 0 { 0 } else { processes / 4 + 1 };
+    let inits = if number.is_multiple_of(2) { 0 } else { processes / 4 + 1 };
     let mut runs: Vec<Child> = Vec::new();
     let mut others: Vec<Child> = Vec::new();
     for index in 0..processes {

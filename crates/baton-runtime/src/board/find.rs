@@ -61,8 +61,8 @@ pub fn named(path: &Path, folder: &Path) -> Result<(), Error> {
 /// A file that the user named: the blackboard that it is in must not be reached through a link.
 pub fn named_file(path: &Path, folder: &Path) -> Result<(), Error> {
     let whole = folder.join(path);
-    let boards = whole.ancestors().skip(1).filter(|own| is_board(own));
-    boards.map(|board| named(board, folder)).collect()
+    let mut boards = whole.ancestors().skip(1).filter(|own| is_board(own));
+    boards.try_for_each(|board| named(board, folder))
 }
 
 pub(super) fn refuse_link(path: &Path) -> Result<(), Error> {

@@ -434,7 +434,9 @@ impl StandIns {
                         return self.ensure(own, writable);
                     }
                     made => {
-                        made.map_err(|error| format!("cannot protect {}: {error}", path.display()))?
+                        made.map_err(|error| {
+                            format!("cannot protect {}: {error}", path.display())
+                        })?;
                     }
                 }
                 standing.insert(path.clone(), 1);

@@ -141,7 +141,7 @@ fn accounts() -> Vec<(u32, PathBuf)> {
 /// True for a folder that every program needs, and is never covered.
 pub(super) fn is_system(path: &Path) -> bool {
     let is = |own: &&str| path == Path::new(own);
-    known::SYSTEM_FOLDERS.iter().any(|own| is(own))
+    known::SYSTEM_FOLDERS.iter().any(is)
         || known::SYSTEM_TREES.iter().any(|own| path.starts_with(own))
 }
 

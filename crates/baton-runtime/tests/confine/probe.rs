@@ -326,8 +326,10 @@ fn spin(count: usize) -> i32 {
     let made = (0..count).filter(|_| {
         // SAFETY: nothing but this loop runs in the child.
         let pid = unsafe { libc::fork() };
-        while pid == 0 {
-            std::hint::spin_loop();
+        if pid == 0 {
+            loop {
+                std::hint::spin_loop();
+            }
         }
         pid > 0
     });

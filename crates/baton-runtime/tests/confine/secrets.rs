@@ -248,7 +248,7 @@ pub(crate) fn tools() {
     ground.write("elsewhere/store/a.jar", "visible\n");
     fs::create_dir_all(ground.path("home/.local/bin")).unwrap();
     let link = |to: &str, at: &str| {
-        symlink(ground.path("home").join(to), ground.path("home").join(at)).unwrap()
+        symlink(ground.path("home").join(to), ground.path("home").join(at)).unwrap();
     };
     link(".local/share/tool/bin/linked", ".local/bin/linked");
     link("scripts/mine", ".local/bin/mine");

@@ -57,7 +57,9 @@ pub(crate) fn on_a_tmpfs(word: &str) {
             filled(
                 &files,
                 |folder, fault| FULL.child(folder, fault, 0),
-                |folder, what| drop(FULL.check(folder, &files, what)),
+                |folder, what| {
+                    FULL.check(folder, &files, what);
+                },
             );
         }
         _ => filled(

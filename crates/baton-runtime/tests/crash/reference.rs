@@ -348,8 +348,11 @@ pub(crate) fn go(folder: &Path, way: &Way) -> Result<i32, drive::Error> {
     Ok(FAILED)
 }
 
+/// Makes who plays DEV, in this folder.
+type Player = fn(&Path) -> Builtin;
+
 /// Who plays DEV, by the word that a child is called with.
-const AGENTS: [(&str, fn(&Path) -> Builtin); 4] = [
+const AGENTS: [(&str, Player); 4] = [
     ("agent-", |_| crate::agent::executor()),
     ("compact-", crate::compaction::executor),
     ("tools-", crate::tools::executor),

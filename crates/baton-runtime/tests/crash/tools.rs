@@ -127,10 +127,10 @@ fn begun() -> Vec<(String, u64)> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    BeforeIntent,
-    BeforeAct,
-    BeforeResult,
+enum Before {
+    Intent,
+    Act,
+    Result,
 }
 
 pub(crate) fn no_act_of_a_tool_runs_twice() {
@@ -140,11 +140,9 @@ pub(crate) fn no_act_of_a_tool_runs_twice() {
         for fault in ["kill", "full"] {
             // The intent is written and synced: each with a point before and after it. What only
             // reads has none.
-            let places: &[(Place, u64)] = match is_act {
-                true => {
-                    &[(Place::BeforeIntent, 4), (Place::BeforeAct, 1), (Place::BeforeResult, 0)]
-                }
-                false => &[(Place::BeforeResult, 0)],
+            let places: &[(Before, u64)] = match is_act {
+                true => &[(Before::Intent, 4), (Before::Act, 1), (Before::Result, 0)],
+                false => &[(Before::Result, 0)],
             };
             for (place, back) in places {
                 cases.push((tool.clone(), fault, *place, point - back));
@@ -164,15 +162,15 @@ pub(crate) fn no_act_of_a_tool_runs_twice() {
         }
         let is_act = ACTS.iter().any(|(own, _)| own == tool);
         let then = effect(folder.path(), tool);
-        let is_done = is_act && *place == Place::BeforeResult;
+        let is_done = is_act && *place == Before::Result;
         assert_eq!(then != before, is_done, "{what}: {then} after {before}");
-        let is_unknown = is_act && *place != Place::BeforeIntent;
+        let is_unknown = is_act && *place != Before::Intent;
         check(folder.path(), is_unknown.then_some(tool.as_str()), &what);
         let after = effect(folder.path(), tool);
-        let runs_now = is_act && *place == Place::BeforeIntent;
+        let runs_now = is_act && *place == Before::Intent;
         assert_eq!(after != then, runs_now, "{what}: {after} after {then}");
         if tool == "Bash" {
-            let once = if *place == Place::BeforeAct { "" } else { "began\nended\n" };
+            let once = if *place == Before::Act { "" } else { "began\nended\n" };
             assert_eq!(after, once, "{what}");
         }
     });
