@@ -19,8 +19,6 @@ use crate::store;
 use crate::view::View;
 use surroundings::Surroundings;
 
-pub use surroundings::{cache_of, remove_cache, sweep_caches};
-
 /// The folder of a blackboard that keeps what gates printed.
 pub const LOGS: &str = "gates";
 /// Bytes that are kept of an output: half of them from its beginning, half from its end.

@@ -28,6 +28,7 @@ pub mod transcript;
 pub mod agent;
 pub mod executor;
 pub mod view;
+pub mod caches;
 pub mod turns;
 pub mod gates;
 pub mod drive;

@@ -14,7 +14,7 @@ use baton_runtime::model::catalogue::Cost;
 use baton_runtime::snapshot::Snapshots;
 use baton_runtime::store::Disk;
 use baton_runtime::walk;
-use baton_runtime::{drive, gates, journal, store, transcript, trust};
+use baton_runtime::{caches, drive, gates, journal, store, transcript, trust};
 use serde_json::json;
 
 use super::run::{failed, is_asked};
@@ -315,7 +315,8 @@ pub(super) fn diff(place: &Place, iteration: Option<u32>) -> Outcome {
             json!({ "ok": true, "files": [] }),
         ));
     };
-    let snapshots = Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
+    let project = drive::project_of(&board.root);
+    let snapshots = Snapshots::new(&project, &board.root, Disk::default());
     let snapshot_failed =
         |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
     let names = snapshots.changed(&before, &after).map_err(snapshot_failed)?;
@@ -392,10 +393,9 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
     for name in logs.iter().filter(|_| !is_dry) {
         store::remove(&board.root.join(gates::LOGS).join(name))?;
     }
-    let cache = gates::cache_of(&board.root, &place.environment);
-    let has_cache = cache.exists();
+    let has_cache = caches::is_there(&project, &place.environment);
     if !is_dry {
-        gates::remove_cache(&board.root, &place.environment);
+        caches::remove(&project, &place.environment);
     }
     let would = if is_dry { "would be removed" } else { "removed" };
     let mut text = format!(
@@ -409,7 +409,7 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
         text.push_str(&format!("{} of gates {would}\n", counted(logs.len(), "output")));
     }
     if has_cache {
-        text.push_str(&format!("the cache of the gates {would}: {}\n", cache.display()));
+        text.push_str(&format!("the caches of gates and agents {would}\n"));
     }
     Ok(Reply::new(
         text,

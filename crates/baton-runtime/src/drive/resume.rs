@@ -89,7 +89,7 @@ impl<'a> Drive<'a> {
             (drive.around.watch)(Notice::Said(said));
         }
         drive.views.sweep_abandoned();
-        crate::gates::sweep_caches(drive.around.environment);
+        crate::caches::sweep(drive.around.environment);
         drive.guard.look()?;
         if opened.torn > 0 {
             let said = format!(

@@ -151,7 +151,7 @@ impl<'a> Drive<'a> {
         let state = State::new(&start, record.seq);
         let mut drive = Drive::assembled(around, state, journal, gatherer, lock);
         drive.views.sweep_abandoned();
-        crate::gates::sweep_caches(drive.around.environment);
+        crate::caches::sweep(drive.around.environment);
         drive.guard.look()?;
         if let Event::RunStarted(start) = &record.event {
             drive.write_files(start.effects())?;

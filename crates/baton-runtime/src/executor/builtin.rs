@@ -14,6 +14,7 @@ use super::{Call, Executor, Hear, Outcome, Told, Unusable, all_tokens, whole_mil
 use crate::agent::{self, Agent, Heard, Mind, Setup};
 use crate::approve::{Approvals, Mode};
 use crate::beneath::Root;
+use crate::caches::{self, Writer};
 use crate::load::Environment;
 use crate::model::{Client, Kind};
 use crate::repositories::Ground;
@@ -67,6 +68,11 @@ pub fn workshop(
         None => Root::open(bench.project, &protected),
     };
     let root = root.map_err(|error| format!("cannot open {}: {error}", bench.project.display()))?;
+    let is_writer = bench.writes && bench.view.is_none();
+    let writer = if is_writer { Writer::Agents } else { Writer::Reviewers };
+    // Where none can be kept, builds begin anew each time.
+    let cache = caches::open(writer, bench.project, environment)
+        .unwrap_or_else(|_| bench.temporary.to_owned());
     let closed = match bench.confined {
         true => {
             if let Err(missing) = sandbox::available() {
@@ -81,6 +87,7 @@ pub fn workshop(
             if !bench.commands_write {
                 closed.writable.clear();
             }
+            closed.writable.push(cache.clone());
             Some(closed)
         }
         false if !bench.commands_write && !sandbox::has_namespaces() => {
@@ -93,8 +100,15 @@ pub fn workshop(
     let read_only = (!bench.commands_write).then(|| root.path().to_owned());
     let mut names: Vec<String> = VARIABLES.iter().map(|name| (*name).to_owned()).collect();
     names.extend(settings.env.iter().cloned());
+    let mut variables = environment.named(&names);
+    for (name, value) in caches::variables(&cache, environment, settings.network) {
+        // What the user names stays as it is.
+        if closed.is_some() {
+            variables.entry(name).or_insert(value);
+        }
+    }
     let shell = Shell {
-        environment: environment.named(&names),
+        environment: variables,
         closed,
         protected: [board.clone()].into_iter().chain(read_only).collect(),
         mark: bench.mark.to_owned(),

@@ -90,7 +90,7 @@ fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, seccompiler::B
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// What is refused for some arguments only.
-fn sometimes(network: bool) -> Result<Rules, seccompiler::BackendError> {
+fn sometimes() -> Result<Rules, seccompiler::BackendError> {
     use Compare::{Eq, MaskedEq, Ne};
     use Length::{Dword, Qword};
     let mut rules = Rules::new();
@@ -128,23 +128,14 @@ fn sometimes(network: bool) -> Result<Rules, seccompiler::BackendError> {
         rules.entry(libc::SYS_fcntl).or_default().push(is_it);
     }
     rights_of_an_owner(&mut rules)?;
-    if network {
-        // The internet, and asking for routes. Sockets of this machine's services stay out of reach.
-        let (inet, inet6, netlink) =
-            (word(libc::AF_INET), word(libc::AF_INET6), word(libc::AF_NETLINK));
-        let other = vec![
-            when(0, Dword, Ne, inet)?,
-            when(0, Dword, Ne, inet6)?,
-            when(0, Dword, Ne, netlink)?,
-        ];
-        let not_routes = vec![when(0, Dword, Eq, netlink)?, when(2, Dword, Ne, 0)?];
-        rules.insert(libc::SYS_socket, vec![rule(other)?, rule(not_routes)?]);
-    } else {
-        rules.insert(libc::SYS_socket, Vec::new());
-        for call in [libc::SYS_bind, libc::SYS_connect, libc::SYS_listen] {
-            rules.insert(call, Vec::new());
-        }
-    }
+    // The internet (without the network only the program's own loopback), and asking for routes. Sockets
+    // of this machine's services stay out of reach.
+    let (inet, inet6, netlink) =
+        (word(libc::AF_INET), word(libc::AF_INET6), word(libc::AF_NETLINK));
+    let other =
+        vec![when(0, Dword, Ne, inet)?, when(0, Dword, Ne, inet6)?, when(0, Dword, Ne, netlink)?];
+    let not_routes = vec![when(0, Dword, Eq, netlink)?, when(2, Dword, Ne, 0)?];
+    rules.insert(libc::SYS_socket, vec![rule(other)?, rule(not_routes)?]);
     // One end of a pair of datagram sockets can be sent to any address. The low bits are the type.
     let (stream, packets) = (word(libc::SOCK_STREAM), word(libc::SOCK_SEQPACKET));
     let of_type = |kind: u64| when(1, Dword, MaskedEq(0xf), kind);
@@ -207,8 +198,8 @@ fn compiled(rules: Rules, error: i32) -> Result<BpfProgram, String> {
 }
 
 /// The filters, each of which must let a call pass.
-pub(super) fn filters(network: bool) -> Result<Vec<BpfProgram>, String> {
-    let mut rules = sometimes(network).map_err(|error| error.to_string())?;
+pub(super) fn filters() -> Result<Vec<BpfProgram>, String> {
+    let mut rules = sometimes().map_err(|error| error.to_string())?;
     rules.extend(NEVER.map(|call| (call, Vec::new())));
     #[cfg(target_arch = "x86_64")]
     rules.extend(
@@ -241,8 +232,8 @@ fn no_x32() -> BpfProgram {
     ]
 }
 
-pub(super) fn apply(network: bool) -> Result<(), String> {
-    for filter in filters(network)? {
+pub(super) fn apply() -> Result<(), String> {
+    for filter in filters()? {
         seccompiler::apply_filter(&filter).map_err(|error| error.to_string())?;
     }
     Ok(())

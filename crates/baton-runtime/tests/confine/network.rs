@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use baton_runtime::sandbox::{Confine, How};
 
@@ -96,9 +98,7 @@ fn tries(services: &Services, ground: &Ground) -> Vec<Vec<String>> {
         with(&["files-of", &own]),
     ];
     let bare = [
-        "tcp-server",
         "unix-server",
-        "netlink",
         "netlink-events",
         "raw",
         "packet",
@@ -162,8 +162,41 @@ pub(crate) fn unreachable() {
     let same: Vec<&str> =
         outside.lines().take(5).filter(|line| inside.lines().any(|own| own == *line)).collect();
     assert!(same.is_empty() && inside.ends_with("\n1\n"), "{same:?}: {inside}");
-    let (how, said) = ground.probe(&["pair"], ground.confine());
-    assert_eq!(how, How::Exit(0), "a pair of stream sockets: {said}");
+    for words in [["pair", ""], ["tcp-server", ""], ["netlink", ""]] {
+        let (how, said) = ground.probe(&words, ground.confine());
+        assert_eq!(how, How::Exit(0), "{words:?}: {said}");
+    }
+    // A program reaches its own servers; nobody else does, and there is no way out.
+    assert!(reached_while_it_serves(&ground, Confine::Off) > 0, "the control");
+    assert_eq!(reached_while_it_serves(&ground, ground.confine()), 0);
+    let look = "wc -l < /proc/net/route; cat /proc/net/ipv6_route";
+    let routes = ground.shell(look, ground.confine());
+    assert!(routes.starts_with("1\n"), "{routes}");
+    assert!(routes.lines().skip(1).all(|line| line.trim_end().ends_with("lo")), "{routes}");
+}
+
+/// How often a server is reached from outside while it answers its own program.
+fn reached_while_it_serves(ground: &Ground, confine: Confine) -> usize {
+    let port = {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let trying = scope.spawn(|| {
+            let mut reached = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                let stream = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port));
+                reached += usize::from(stream.is_ok());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            reached
+        });
+        let (how, said) = ground.probe(&["own-loopback", &port.to_string()], confine);
+        is_over.store(true, Ordering::SeqCst);
+        assert_eq!(how, How::Exit(0), "{said}");
+        trying.join().unwrap()
+    })
 }
 
 /// TCP and UDP, and still nothing of this machine's own services.
@@ -184,7 +217,7 @@ pub(crate) fn reachable() {
     assert_eq!(text, "hello");
     for words in tries(&services, &ground) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        if ["tcp", "tcp6", "udp", "udp6", "dns", "tcp-server", "netlink"].contains(&words[0]) {
+        if ["tcp", "tcp6", "udp", "udp6", "dns"].contains(&words[0]) {
             continue;
         }
         let (how, said) = ground.probe(&words, confine());

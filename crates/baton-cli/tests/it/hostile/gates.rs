@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use baton_testkit::Place;
+use baton_testkit::{Model, Place, call, text};
+use serde_json::json;
 
 const KEY: &str = "CANARY-GATE-51ad";
 
@@ -127,7 +128,34 @@ fn gates_share_a_cache_that_is_neither_the_users_nor_a_projects() {
     assert!(own.expect(&["gate", "run"], 0).contains("kept-2"));
     assert!(!own.path("home/.cache/x").exists() && !own.path("home/.cache/xdg").exists());
     let said = own.expect(&["gc", "--dry-run"], 0);
-    assert!(said.contains("the cache of the gates would be removed"), "{said}");
+    assert!(said.contains("the caches of gates and agents would be removed"), "{said}");
     own.expect(&["gc"], 0);
     assert!(!own.expect(&["gate", "run"], 0).contains("kept-2"));
+}
+
+/// Commands of agents have caches, too, and what they write there misleads no gate and no reviewer.
+#[test]
+fn agents_have_a_cache_that_neither_gates_nor_reviewers_read() {
+    let line = "mkdir -p $XDG_CACHE_HOME && cat $XDG_CACHE_HOME/x; echo kept-$((1 + 1)) > $XDG_CACHE_HOME/x; \
+        ! (echo x > $HOME/.cache/x) 2>/dev/null";
+    let said = |flags: &[&str], place: Place| {
+        let bash = call("Bash", json!({ "command": line }));
+        let place = place.with_model(Model::start(vec![bash, text("done")]));
+        let args = ["exec", "-p", "go", "--provider", "openai-chat", "--model", "scripted"];
+        let url = place.model().url.clone();
+        let flags = [&args[..], &["--base-url", &url], flags].concat();
+        baton_testkit::answer(place.plain(&flags)).expect(&flags, 0);
+        let told = place.model().requests().pop().unwrap()["messages"].to_string();
+        (told.contains("kept-2"), place)
+    };
+    let own = place("");
+    let (is_kept, own) = said(&[], own);
+    assert!(!is_kept);
+    let (is_kept, own) = said(&[], own);
+    assert!(is_kept, "the next command of an agent finds it");
+    let (is_kept, own) = said(&["--read-only"], own);
+    assert!(!is_kept, "who may not write has another");
+    own.expect(&["gate", "add", "--no-run", line], 0);
+    assert!(!own.expect(&["gate", "run"], 0).contains("kept-2"));
+    assert!(!own.path("home/.cache/x").exists());
 }
