@@ -356,7 +356,7 @@ pub(super) fn diff(place: &Place, iteration: Option<u32>) -> Outcome {
 pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
     let board = place.board()?;
     if let Some(holder) = Lock::holder(&drive::lock_path(&board)) {
-        return Err(Failure::new(HELD, format!("a run goes on in {holder}")));
+        return Err(Failure::new(HELD, format!("a run is running in {holder}")));
     }
     let oldest = drive::now().0.saturating_sub(u64::from(days) * 86_400);
     let runs =
@@ -386,7 +386,8 @@ pub(super) fn gc(place: &Place, days: u32, is_dry: bool) -> Outcome {
             wanted.extend(project.as_ref().map(|own| own.snapshot.clone()));
         }
     }
-    let snapshots = Snapshots::new(&drive::project_of(&board.root), &board.root, Disk::default());
+    let project = drive::project_of(&board.root);
+    let snapshots = Snapshots::new(&project, &board.root, Disk::default());
     let pruned = snapshots.prune(&wanted, is_dry);
     let (count, bytes) = pruned.map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
     logs.retain(|name| board.root.join(gates::LOGS).join(name).is_file());
