@@ -143,8 +143,9 @@ impl Commits {
     pub fn sweep(&self) {
         for entry in fs::read_dir(&self.copies).into_iter().flatten().flatten() {
             let folder = entry.path();
+            // It is written under the lock: without it the folder is being made.
+            let Ok(owner) = load::bytes(&folder.join(OWNER), load::SMALL) else { continue };
             let Some(_lock) = view::lock(&folder) else { continue };
-            let owner = load::bytes(&folder.join(OWNER), load::SMALL).unwrap_or_default();
             let git = PathBuf::from(OsString::from_vec(owner));
             if git.is_absolute() && state::is_folder(&git) {
                 write::remove_left(&git, &folder);

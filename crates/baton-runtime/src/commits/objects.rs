@@ -102,7 +102,9 @@ impl Incoming<'_> {
         closed.writable = vec![work.clone()];
         let objects = work.join("copy/objects");
         let program = self.git(argv.collect(), &git, &objects, closed);
-        self.run("pack its new objects", Program { input: input.into_bytes(), ..program })?;
+        // Where it works is seen, wherever it is.
+        let folder = self.commits.git.join("objects");
+        self.run("pack its new objects", Program { folder, input: input.into_bytes(), ..program })?;
         let packs = fs::read_dir(&packs).map_err(|error| error.to_string())?;
         let mut packs = packs.flatten().map(|entry| entry.path());
         let pack = packs.find(|path| path.extension() == Some(OsStr::new("pack")));
@@ -117,7 +119,9 @@ impl Incoming<'_> {
     /// Reads a pack, and names every object in it by its content.
     fn indexed(&self, pack: &Path, incoming: &Path) -> Result<(), String> {
         let shell = "exec \"$0\" index-pack --strict --stdin --max-input-size=\"$1\" < \"$2\"";
-        let argv = ["sh".into(), "-c".into(), shell.into(), self.commits.program.clone().into()];
+        // Not by PATH: that could lead into the project.
+        let argv =
+            ["/bin/sh".into(), "-c".into(), shell.into(), self.commits.program.clone().into()];
         let more = [MOST_BYTES.to_string().into(), pack.as_os_str().to_owned()];
         let closed = self.closed_for(vec![incoming.to_owned()]);
         let program = self.git(Vec::new(), &self.folder.join("git"), incoming, closed);
@@ -128,7 +132,7 @@ impl Incoming<'_> {
     /// Every object that is wanted exists, and is what it must be.
     fn check_kinds(&self, wanted: &[&(String, Kind)], incoming: &Path) -> Result<(), String> {
         let argv = vec!["cat-file".into(), "--batch-check=%(objectname) %(objecttype)".into()];
-        let closed = self.closed_for(Vec::new());
+        let closed = self.closed_for(vec![incoming.to_owned()]);
         let program = self.git(argv, &self.folder.join("git"), incoming, closed);
         let input: String = wanted.iter().map(|(hash, _)| format!("{hash}\n")).collect();
         let said =
@@ -184,7 +188,7 @@ impl Incoming<'_> {
         closed.limits.file = MOST_BYTES;
         Program {
             argv: [self.commits.program.clone().into_os_string()].into_iter().chain(argv).collect(),
-            folder: PathBuf::from("/"),
+            folder: git.to_owned(),
             environment,
             input: Vec::new(),
             limit: LIMIT,

@@ -238,7 +238,7 @@ pub(super) fn offer(writes: bool, commands_write: bool, commits: Option<Option<&
                     "but not .git ({NO_COMMITS}, although the user allows commits: {}; {COPY})",
                     text::shown(why, 200)
                 ),
-                Some(None) => "and commit (git add, commit, stash, checkout, branch, tag and merge work; settings, hooks, submodules and worktrees cannot be changed, and a rebase or merge has to be finished or aborted in the command that begins it)".to_owned(),
+                Some(None) => "and commit (git add, commit, stash, checkout, branch, tag and merge work; settings, hooks, submodules and worktrees cannot be changed, and a rebase has to be finished or aborted in the command that begins it)".to_owned(),
             };
             format!("it may write the project and $TMPDIR, {git}, it")
         }
