@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::load::{self, Environment};
 use crate::sandbox::{self, Closed, Interrupt, Layer, ViewSpace, Within};
-use crate::{store, view};
+use crate::view;
 use changes::Changes;
 use state::State;
 
@@ -150,7 +150,6 @@ impl Commits {
             if git.is_absolute() && state::is_folder(&git) {
                 write::remove_left(&git, &folder);
                 view::remove_folder(&objects::incoming(&git, &folder));
-                let _ = store::Disk::default().sweep(&git, 0);
             }
             view::remove_folder(&folder);
         }

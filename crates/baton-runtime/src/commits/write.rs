@@ -2,7 +2,6 @@
 //! HEAD in this order. A crash leaves a repository in which some of them are written.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,18 +32,26 @@ impl Locks {
         let failed = |error: &dyn std::fmt::Display| format!("cannot lock the repository: {error}");
         let text = list.join("\n");
         super::state::put(folder, LOCKS, text.as_bytes()).map_err(|error| failed(&error))?;
+        // Each lock has our text from the first moment: one of another git may be empty.
+        let draft = draft(git, folder);
+        let name = draft.file_name().unwrap_or_default().to_string_lossy();
+        super::state::put(git, &name, token(folder).as_bytes()).map_err(|error| failed(&error))?;
+        let own = Locks::linked(&draft, paths).map_err(|error| failed(&error));
+        let _ = fs::remove_file(&draft);
+        own
+    }
+
+    fn linked(draft: &Path, paths: Vec<PathBuf>) -> std::io::Result<Locks> {
         let mut own = Locks(Vec::new());
         let start = Instant::now();
         for path in paths {
-            let mut file = loop {
-                match File::create_new(&path) {
-                    Ok(file) => break file,
-                    Err(error) if start.elapsed() > WAIT => return Err(failed(&error)),
-                    Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            while let Err(error) = fs::hard_link(draft, &path) {
+                if start.elapsed() > WAIT {
+                    return Err(error);
                 }
-            };
+                std::thread::sleep(Duration::from_millis(20));
+            }
             own.0.push(path);
-            file.write_all(token(folder).as_bytes()).map_err(|error| failed(&error))?;
         }
         Ok(own)
     }
@@ -58,19 +65,27 @@ impl Drop for Locks {
     }
 }
 
+fn draft(git: &Path, folder: &Path) -> PathBuf {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    git.join(format!(".baton-lock-{name}"))
+}
+
 fn token(folder: &Path) -> String {
     format!("baton {}\n", folder.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Removes the locks of a process that died.
+/// Removes the locks and drafts of a process that died.
 pub(super) fn remove_left(git: &Path, folder: &Path) {
-    let list = load::text(&folder.join(LOCKS), load::SMALL).unwrap_or_default();
+    let Ok(list) = load::text(&folder.join(LOCKS), load::SMALL) else { return };
+    let _ = fs::remove_file(draft(git, folder));
     for path in list.lines().map(Path::new).filter(|path| path.starts_with(git)) {
-        let text = load::bytes_of_file(path, 4_096).unwrap_or_default();
-        // It may have died before the text was in it.
-        if text.is_empty() && path.exists() || text == token(folder).as_bytes() {
+        if load::bytes_of_file(path, 4_096).is_ok_and(|text| text == token(folder).as_bytes()) {
             let _ = fs::remove_file(path);
         }
+    }
+    // Who has the lock now may be writing drafts.
+    if !git.join("index.lock").exists() {
+        let _ = Disk::default().sweep(git, 0);
     }
 }
 

@@ -103,7 +103,7 @@ fn commits_stashes_branches_tags_and_merges_are_found_in_the_real_repository() {
         "git branch x && git branch -m x y/z && git branch other",
         "echo s > a && git stash -q && echo t > a && git stash -q",
         "git commit -q --amend --no-edit && git log --oneline | cat && git branch -d packed",
-        "git checkout -qb conflict HEAD^ && echo c > m && git add m && git commit -qm c && git checkout -q main && ! git merge -q conflict",
+        "git checkout -qb conflict HEAD^^ && echo c > m && git add m && git commit -qm c && git checkout -q main && ! git merge -q conflict",
         "echo both > m && git commit -qam both && git branch -d conflict && echo new > new && git add new",
     ]);
     place.git(&["branch", "packed"]);
