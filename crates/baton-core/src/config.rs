@@ -70,6 +70,8 @@ pub struct AgentSettings {
     pub steps: u32,
     /// Whether its commands have the network.
     pub network: bool,
+    /// Whether its commands may commit: what they do in `.git` is taken over once it is checked.
+    pub commits: bool,
     /// Variables that its commands see, beside the usual ones.
     pub env: Vec<String>,
     /// Paths that its commands and gates may read beside the project and the toolchains: absolute, or
@@ -85,6 +87,7 @@ impl Default for AgentSettings {
             protocol: Protocol::Native,
             steps: 200,
             network: false,
+            commits: false,
             env: Vec::new(),
             read: Vec::new(),
             results: Results::Plain,

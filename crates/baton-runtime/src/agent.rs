@@ -328,7 +328,7 @@ impl Agent {
         hear: Hear<'_>,
     ) -> Result<Option<Ending>, Error> {
         self.workshop.shell.begin().map_err(Error::Project)?;
-        self.workshop.shell.moved_aside().into_iter().for_each(|own| hear(Heard::Notice(own)));
+        self.workshop.shell.notices().into_iter().for_each(|own| hear(Heard::Notice(own)));
         let ending = self.until_it_ends(limit, interrupt, hear);
         self.workshop.shell.release();
         // What a person or a run is told must not be lost with the power.
@@ -377,7 +377,7 @@ impl Agent {
                     let id = self.conversation.next_observation();
                     let shop = &self.workshop;
                     let result = shop.run(&call, id, &self.transcript, interrupt);
-                    shop.shell.moved_aside().into_iter().for_each(|own| hear(Heard::Notice(own)));
+                    shop.shell.notices().into_iter().for_each(|own| hear(Heard::Notice(own)));
                     self.observe(&call, id, result, hear)?;
                 }
                 Do::Settle(call) => self.settle(&call, hear)?,

@@ -2,7 +2,7 @@
 //! tells whether a work tree has changes and which files are tracked. The project's own git
 //! configuration is never read: it could make git start any program.
 
-mod index;
+pub(crate) mod index;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

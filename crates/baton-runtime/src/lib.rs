@@ -21,6 +21,7 @@ pub mod walk;
 pub mod snapshot;
 pub mod beneath;
 pub mod repositories;
+pub mod commits;
 pub mod approve;
 pub mod tool;
 pub mod project_rules;

@@ -41,7 +41,7 @@ use output::Streams;
 pub use confine::{Closed, Confine, Feature, Limits, Protected, StandIn};
 pub use ending::end_left_behind;
 pub use groups::{Bounds, Group, remove_groups};
-pub use home::{Put, Sight, sight};
+pub use home::{Put, Sight, repository_settings, sight};
 pub use live::{Fault, Live};
 pub use output::{COPY, Kept, SHORT};
 pub use space::{Layer, ViewSpace, Within};

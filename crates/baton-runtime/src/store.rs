@@ -679,6 +679,12 @@ pub fn move_folder(from: &Path, to: &Path) -> Result<(), Error> {
     sync_folder(to.parent().unwrap_or(Path::new(".")))
 }
 
+/// Moves a file of ours into a folder of the same file system.
+pub fn move_file(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(failed("move", from))?;
+    sync_folder(folder_of(to))
+}
+
 /// Keeps other writers of a folder's files out for as long as it lives. The lock is the folder's
 /// own: a file that is replaced by a rename cannot hold one.
 #[derive(Debug)]

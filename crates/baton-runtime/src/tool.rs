@@ -88,17 +88,18 @@ fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, Refusal> {
 /// Strict schemas know no optional arguments: a model writes null for what it leaves out. An argument
 /// that the tool does not have stays, and is refused.
 fn drop_nulls(name: &str, arguments: &mut Value) {
-    if let Some(own) = offered(true, true).into_iter().find(|own| own.tool.name == name) {
+    if let Some(own) = offered(true, true, None).into_iter().find(|own| own.tool.name == name) {
         schema::restore(arguments, &own.tool.schema);
     }
 }
 
 /// The tools that an agent is offered. Their words are part of every request: short, and the same
 /// from the first to the last. `writes`: by its file tools; `commands_write`: by commands.
-pub fn offered(writes: bool, commands_write: bool) -> Vec<Offered> {
+/// `commits`: whether the user allows commits, and why they do not work all the same.
+pub fn offered(writes: bool, commands_write: bool, commits: Option<Option<&str>>) -> Vec<Offered> {
     let reading = [look::offers(), find::offers(), vec![recall::offer(), todo::offer()]].concat();
     let editing = if writes { edit::offers() } else { Vec::new() };
-    [reading, editing, vec![bash::offer(writes, commands_write)]].concat()
+    [reading, editing, vec![bash::offer(writes, commands_write, commits)]].concat()
 }
 
 /// A tool as the model sees it.
@@ -120,7 +121,8 @@ impl Workshop {
     pub fn offered(&self) -> Vec<Offered> {
         let root = self.root.path();
         let commands_write = !self.shell.protected.iter().any(|own| root.starts_with(own));
-        offered(self.writes, commands_write)
+        let commits = self.shell.commits.as_ref().map(|own| own.as_ref().err().map(String::as_str));
+        offered(self.writes, commands_write, commits)
     }
 
     /// Runs one call to its end. `id` is of the observation that it becomes.

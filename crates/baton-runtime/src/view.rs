@@ -246,7 +246,7 @@ pub(crate) fn remove_folder(path: &Path) {
 }
 
 /// `None`: another process uses what is in the folder.
-fn lock(folder: &Path) -> Option<File> {
+pub(crate) fn lock(folder: &Path) -> Option<File> {
     let file = File::create(folder.join(LOCK)).ok()?;
     let how = rustix::fs::FlockOperation::NonBlockingLockExclusive;
     rustix::fs::flock(&file, how).ok().map(|()| file)

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod boards;
+mod commits;
 mod depth;
 mod injection;
 mod pipes;

@@ -15,6 +15,7 @@ use crate::agent::{self, Agent, Heard, Mind, Setup};
 use crate::approve::{Approvals, Mode};
 use crate::beneath::Root;
 use crate::caches::{self, Writer};
+use crate::commits::Commits;
 use crate::load::Environment;
 use crate::model::{Client, Kind};
 use crate::repositories::Ground;
@@ -115,6 +116,8 @@ pub fn workshop(
         within: bench.view.and_then(View::within),
         ground: (bench.confined && bench.commands_write && bench.view.is_none())
             .then(|| Ground::new(bench.project, &board, environment)),
+        commits: (settings.commits && bench.confined && bench.writes && bench.view.is_none())
+            .then(|| Commits::new(bench.project, environment)),
         ready: Mutex::default(),
     };
     Ok(Workshop {

@@ -1,22 +1,38 @@
 //! Git's index: the names of the files that it tracks. Read without git, which may be missing.
 
 /// Before the hash of an entry: times, numbers, mode, owner, size.
-const STAT: usize = 40;
+pub(crate) const STAT: usize = 40;
 /// The mode of an entry is in its stat.
-const MODE: usize = 24;
+pub(crate) const MODE: usize = 24;
 /// An entry of a sparse index that stands for a whole folder.
 const FOLDER: u32 = 0o040_000;
 const LONG_NAME: usize = 0xfff;
+const LONG_NAME_FLAGS: u16 = 0xfff;
 const HAS_MORE_FLAGS: u16 = 0x4000;
+
+/// One file in the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Where it begins.
+    pub(crate) at: usize,
+    pub(crate) mode: u32,
+    /// The object, in bytes.
+    pub(crate) hash: Vec<u8>,
+    /// Flags without the length of the name, and those of version 3.
+    pub(crate) flags: (u16, u16),
+    pub(crate) name: Vec<u8>,
+}
 
 /// The names, as paths from the top of the work tree. `None`: the index is not understood, or it is
 /// only a part of another one.
 pub(super) fn names(index: &[u8]) -> Option<Vec<Vec<u8>>> {
     // Of SHA-1, and of SHA-256. Each entry says how long its name is, so that the wrong one is found.
-    [20, 32].into_iter().find_map(|hash| names_by(index, hash))
+    let (entries, _) = [20, 32].into_iter().find_map(|hash| entries(index, hash))?;
+    Some(entries.into_iter().filter(|own| own.mode != FOLDER).map(|own| own.name).collect())
 }
 
-fn names_by(index: &[u8], hash: usize) -> Option<Vec<Vec<u8>>> {
+/// The entries, and where they end. `hash`: the length of one.
+pub(crate) fn entries(index: &[u8], hash: usize) -> Option<(Vec<Entry>, usize)> {
     if index.get(..4)? != b"DIRC" {
         return None;
     }
@@ -25,15 +41,19 @@ fn names_by(index: &[u8], hash: usize) -> Option<Vec<Vec<u8>>> {
     if !(2..=4).contains(&version) {
         return None;
     }
-    let mut names: Vec<Vec<u8>> = Vec::new();
+    let mut entries: Vec<Entry> = Vec::new();
     let mut at = 12;
     let mut name = Vec::new();
     for _ in 0..count {
         let start = at;
         let mode = number(index, start + MODE)?;
         at = start + STAT + hash;
-        let flags = u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?);
-        at += if version >= 3 && flags & HAS_MORE_FLAGS != 0 { 4 } else { 2 };
+        let object = index.get(start + STAT..at)?.to_vec();
+        let short = |at: usize| Some(u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?));
+        let flags = short(at)?;
+        let has_more = version >= 3 && flags & HAS_MORE_FLAGS != 0;
+        let more = if has_more { short(at + 2)? } else { 0 };
+        at += if has_more { 4 } else { 2 };
         if version == 4 {
             let (cut, next) = variable(index, at)?;
             name.truncate(name.len().checked_sub(cut)?);
@@ -51,11 +71,10 @@ fn names_by(index: &[u8], hash: usize) -> Option<Vec<Vec<u8>>> {
         if version < 4 {
             at = start + (at - start).next_multiple_of(8);
         }
-        if mode != FOLDER {
-            names.push(name.clone());
-        }
+        let flags = (flags & !LONG_NAME_FLAGS, more);
+        entries.push(Entry { at: start, mode, hash: object, flags, name: name.clone() });
     }
-    is_whole(index, at, hash).then_some(names)
+    is_whole(index, at, hash).then_some((entries, at))
 }
 
 /// True unless the extensions say that most entries are in another file.

@@ -102,6 +102,11 @@ impl Sight {
     }
 }
 
+/// The settings of a repository for a private copy of it. `Err`: what in them a copy cannot have.
+pub fn repository_settings(text: &str, file: &Path, home: &Path) -> Result<String, String> {
+    clean::repository(text, file, home)
+}
+
 /// What the user of these variables would see of the home folders, whatever the project is.
 pub fn sight(environment: &Environment, read: &[String]) -> Sight {
     let mut sight = Sight::of(environment, &[]);

@@ -18,6 +18,7 @@ use super::changes::Listing;
 use super::{Archive, Done, Refusal, Workshop, refused};
 use crate::beneath;
 use crate::board;
+use crate::commits::{Commits, Copy};
 use crate::load;
 use crate::repositories::{self, Ground, Moved, Repositories};
 use crate::sandbox::{self, Closed, Confine, Held, How, Interrupt, Kept, Program, Spare, Within};
@@ -51,6 +52,9 @@ pub struct Shell {
     /// The project whose repositories commands may not change or make. `None`: what commands write is
     /// thrown away, or they are not confined.
     pub ground: Option<Ground>,
+    /// The repository that commands may commit to, or why they cannot. `None`: the user does not allow
+    /// it.
+    pub commits: Option<Result<Commits, String>>,
     pub ready: Mutex<Ready>,
 }
 
@@ -62,8 +66,9 @@ pub struct Ready {
     /// What stands in for protected paths.
     held: Option<Held>,
     repositories: Option<Repositories>,
-    /// Repositories that were moved aside and that the user has not been told about.
-    moved: Vec<String>,
+    /// What the user has not been told yet: repositories that were moved aside, changes of `.git` that
+    /// were refused.
+    notices: Vec<String>,
 }
 
 impl Shell {
@@ -74,6 +79,9 @@ impl Shell {
 
     /// A turn begins: what a command of a process that died has left is moved aside.
     pub fn begin(&self) -> Result<(), String> {
+        if let Some(Ok(commits)) = &self.commits {
+            commits.sweep();
+        }
         match self.ground.as_ref().is_some_and(Ground::was_left) {
             true => self.open_repositories(&mut self.ready()),
             false => Ok(()),
@@ -85,9 +93,9 @@ impl Shell {
         *self.ready() = Ready::default();
     }
 
-    /// Repositories that were moved aside since this was asked last, for the user.
-    pub fn moved_aside(&self) -> Vec<String> {
-        std::mem::take(&mut self.ready().moved)
+    /// What happened since this was asked last, for the user.
+    pub fn notices(&self) -> Vec<String> {
+        std::mem::take(&mut self.ready().notices)
     }
 
     fn hold(&self) -> Result<(), String> {
@@ -131,7 +139,7 @@ impl Shell {
         };
         let mut own = ground.open().map_err(|error| cannot_look(&error))?;
         let moved = own.moved().to_vec();
-        ready.moved.extend(own.notices(&moved, " (left by an interrupted command)"));
+        ready.notices.extend(own.notices(&moved, " (left by an interrupted command)"));
         ready.repositories = Some(own);
         Ok(())
     }
@@ -147,8 +155,35 @@ impl Shell {
         let moved = own.move_new_aside().map_err(|error| cannot_look(&error))?;
         let about = about_moved(own, &moved);
         let notices = own.notices(&moved, "");
-        ready.moved.extend(notices);
+        ready.notices.extend(notices);
         Ok(about)
+    }
+
+    /// The private copy of `.git` for a command that may commit. `Err`: why it has none.
+    fn copy_git(&self, outside: bool) -> Result<Option<Copy>, String> {
+        match &self.commits {
+            Some(commits) if !outside => {
+                let copy = commits.as_ref().map_err(Clone::clone).and_then(Commits::open);
+                copy.map(Some)
+                    .map_err(|why| format!("commits do not work here, .git is read-only: {why}"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes over what a command did in its copy of `.git`; what the model is told.
+    fn take_over(&self, copy: Copy, interrupt: &Interrupt) -> Option<String> {
+        let closed = self.closed.as_ref()?;
+        match copy.take_over(closed, interrupt) {
+            Ok(note) => note,
+            Err(why) => {
+                let about = format!(
+                    "nothing that the command changed in .git was taken over, .git is as it was: {why}"
+                );
+                self.ready().notices.push(about.clone());
+                Some(about)
+            }
+        }
     }
 
     fn program(&self, folder: &Path, argv: &[&str], outside: bool) -> Program {
@@ -183,7 +218,8 @@ impl Workshop {
     pub(crate) fn make_ready(&self) {
         let is_wanted = {
             let ready = self.shell.ready();
-            ready.held.is_some() && ready.spare.is_none()
+            // Commands that may commit get a namespace of their own.
+            ready.held.is_some() && ready.spare.is_none() && self.shell.commits.is_none()
         };
         if is_wanted {
             let spare = Spare::of(&self.shell.program(self.root.path(), &["bash"], false));
@@ -192,20 +228,31 @@ impl Workshop {
     }
 }
 
-pub(super) fn offer(writes: bool, commands_write: bool) -> Offered {
+pub(super) fn offer(writes: bool, commands_write: bool, commits: Option<Option<&str>>) -> Offered {
     let properties = json!({
         "command": { "type": "string" },
         "timeout": { "type": "integer" },
         "outside": { "type": "boolean" },
     });
+    const NO_COMMITS: &str =
+        "git status, diff, log and show work; add, commit, stash and checkout do not";
+    const COPY: &str = "copy a file to $TMPDIR before you try something with it";
     let files = match (writes, commands_write) {
         (true, true) => {
-            "it may write the project and $TMPDIR, but not .git (git status, diff, log and show work; add, commit, stash and checkout do not; copy a file to $TMPDIR before you try something with it), it"
+            let git = match commits {
+                None => format!("but not .git ({NO_COMMITS}; {COPY})"),
+                Some(Some(why)) => format!(
+                    "but not .git ({NO_COMMITS}, although the user allows commits: {}; {COPY})",
+                    text::shown(why, 200)
+                ),
+                Some(None) => "and commit (git add, commit, stash, checkout, branch, tag and merge work; settings, hooks, submodules and worktrees cannot be changed, and a rebase has to be finished or aborted in the command that begins it)".to_owned(),
+            };
+            format!("it may write the project and $TMPDIR, {git}, it")
         }
-        (false, true) => {
-            "it works on your private copy of the project and may change it and $TMPDIR (git checkout and stash lose work that is not committed: copy a file to $TMPDIR before you try something with it); the copy is thrown away when your work ends. It"
-        }
-        (_, false) => "it may write only $TMPDIR, the project is read-only, it",
+        (false, true) => format!(
+            "it works on your private copy of the project and may change it and $TMPDIR (git checkout and stash lose work that is not committed: {COPY}); the copy is thrown away when your work ends. It"
+        ),
+        (_, false) => "it may write only $TMPDIR, the project is read-only, it".to_owned(),
     };
     let words = format!(
         "Run a shell command in the project root, confined: {files} has no network, and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
@@ -246,15 +293,24 @@ pub(super) fn run(
     let seconds = args.timeout.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
     let argv = ["bash", "-c", args.command.as_str()];
     shell.hold().map_err(|why| refused("CANNOT_RUN", why))?;
-    let program = Program {
+    let (git, no_git) = match shell.copy_git(args.outside) {
+        Ok(git) => (git, None),
+        Err(why) => (None, Some(why)),
+    };
+    let mut program = Program {
         limit: Duration::from_secs(seconds),
         copy: Some(copy.clone()),
         ..shell.program(shop.root.path(), &argv, args.outside)
     };
+    if let (Some(git), Confine::Closed(closed)) = (&git, &mut program.confine) {
+        program.within = git.within();
+        closed.protected.retain(|own| own.path != shop.root.path().join(".git"));
+    }
     let spare = if args.outside { None } else { shell.ready().spare.take() };
     let before = Listing::of(shop, interrupt);
     let ran =
         sandbox::run_in(spare, &program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
+    let refused = git.and_then(|git| shell.take_over(git, interrupt));
     let moved = shell.look_after(args.outside);
     let mut data = said(&ran, id, &copy);
     let changes = before.map(|before| before.changes(shop, interrupt)).unwrap_or_default();
@@ -283,7 +339,7 @@ pub(super) fn run(
         let (code, message) = how_it_ended(&ran.how, seconds);
         envelope.error = Envelope::failed(code, message).error;
     }
-    let notes = ran.note.into_iter().chain(match moved {
+    let notes = ran.note.into_iter().chain(no_git).chain(refused).chain(match moved {
         Ok(about) => about,
         Err(why) => vec![why],
     });

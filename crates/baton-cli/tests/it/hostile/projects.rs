@@ -230,7 +230,7 @@ fn opening_a_hostile_project_runs_nothing_and_calls_nobody() {
 }
 
 /// What a blackboard's `baton.toml` tries to set, and whether that is refused or asked about.
-const SETTINGS: [&str; 20] = [
+const SETTINGS: [&str; 21] = [
     "[provider]\nbase_url = \"http://127.0.0.1:#/v1\"",
     "[provider]\nname = \"anthropic\"",
     "[provider]\nmodel = \"expensive\"",
@@ -241,6 +241,7 @@ const SETTINGS: [&str; 20] = [
     "[agent]\nnetwork = true",
     "[agent]\nenv = [\"OPENAI_API_KEY\"]",
     "[agent]\nsteps = 100000",
+    "[agent]\ncommits = true",
     "agent.protocol = \"react\"",
     "[executors.codex]\ncommand = [\"@\"]",
     "[executors.builtin]\ncommand = [\"@\"]",

@@ -144,6 +144,39 @@ pub(super) fn git(text: &str, file: &Path, home: &Path) -> Git {
     out
 }
 
+/// The settings of a repository for a private copy of it: nothing that names a program or another
+/// file. `Err`: what in them a copy cannot have.
+pub(in crate::sandbox) fn repository(
+    text: &str,
+    file: &Path,
+    home: &Path,
+) -> Result<String, String> {
+    for own in settings(text) {
+        let value = own.value.as_deref().unwrap_or("true").to_ascii_lowercase();
+        let is_off = matches!(value.as_str(), "" | "0" | "false" | "no" | "off");
+        let is_known = match (own.section.as_str(), own.key.as_str()) {
+            ("extensions", "objectformat") => value == "sha1",
+            ("extensions", "refstorage") => value == "files",
+            ("extensions", "worktreeconfig") => is_off,
+            ("core", "repositoryformatversion") => matches!(value.as_str(), "0" | "1"),
+            ("core", "bare" | "sparsecheckout") => is_off,
+            ("core", "sharedrepository") => is_off || value == "umask",
+            ("extensions" | "include" | "includeif" | "filter", _)
+            | ("core", "worktree")
+            | ("remote", "promisor" | "partialclonefilter") => false,
+            _ => true,
+        };
+        if !is_known {
+            return Err(format!("its setting `{}.{}`", own.section, own.key));
+        }
+    }
+    Ok(format!("{}{COPY}", git(text, file, home).text))
+}
+
+/// Settings of every private copy. Nothing in it may be thrown away, and nothing is written to its
+/// settings beside a branch.
+const COPY: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogallrefupdates = true\n\tuntrackedcache = false\n\tfsmonitor = false\n\tsplitindex = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[branch]\n\tautosetupmerge = false\n[index]\n\tskiphash = false\n";
+
 fn named(value: &str, file: &Path, home: &Path) -> PathBuf {
     match value.strip_prefix("~/") {
         Some(rest) => home.join(rest),

@@ -110,6 +110,7 @@ impl Ground {
                 mark: "files".to_owned(),
                 within: None,
                 ground: None,
+                commits: None,
                 ready: Default::default(),
             },
             approvals: Approvals::default(),
