@@ -178,13 +178,13 @@ fn limit_facts(limits: &StageLimits) -> Vec<String> {
     });
     let place = match limits.writes {
         true => {
-            "commands may write the project (not the blackboard, nor repositories: no `git add`, `commit`, `stash` or `checkout`) and `$TMPDIR`"
+            "commands may write the project (but not the blackboard, and no repository inside it) and `$TMPDIR`"
         }
         false => {
             "you change no file of the project; commands may write `$TMPDIR` and a private copy of the project, which is thrown away when your work ends"
         }
     };
-    let network = if limits.network { "" } else { "; commands have no network" };
+    let network = if limits.network { "" } else { "; commands have no network, but reach servers that they start on localhost" };
     facts.push(format!("files: {place}, which is emptied between stages{network}"));
     facts
 }

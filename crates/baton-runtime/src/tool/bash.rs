@@ -255,7 +255,7 @@ pub(super) fn offer(writes: bool, commands_write: bool, commits: Option<Option<&
         (_, false) => "it may write only $TMPDIR, the project is read-only, it".to_owned(),
     };
     let words = format!(
-        "Run a shell command in the project root, confined: {files} has no network, and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
+        "Run a shell command in the project root, confined: {files} has no network but its own localhost (a server must be started and called in one command), and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
     );
     super::offer("Bash", &words, properties, &["command"])
 }
