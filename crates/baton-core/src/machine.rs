@@ -184,7 +184,11 @@ fn limit_facts(limits: &StageLimits) -> Vec<String> {
             "you change no file of the project; commands may write `$TMPDIR` and a private copy of the project, which is thrown away when your work ends"
         }
     };
-    let network = if limits.network { "" } else { "; commands have no network, but reach servers that they start on localhost" };
+    let network = if limits.network {
+        ""
+    } else {
+        "; commands have no network, but reach servers that they start on localhost"
+    };
     facts.push(format!("files: {place}, which is emptied between stages{network}"));
     facts
 }

@@ -127,7 +127,7 @@ impl Ground {
     pub fn open(&self) -> io::Result<Repositories> {
         let in_use = self.file.as_ref().and_then(|file| {
             view::private_folder(file.parent()?).ok()?;
-            File::create(file.with_extension("lock")).ok()
+            view::lock_file(&file.with_extension("lock")).ok()
         });
         let is_alone = in_use.as_ref().is_some_and(|lock| lock.try_lock().is_ok());
         let mut own = Repositories {

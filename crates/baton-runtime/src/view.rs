@@ -11,7 +11,7 @@ mod copy;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -245,9 +245,14 @@ pub(crate) fn remove_folder(path: &Path) {
     copy::remove(path);
 }
 
+/// A file that is only locked, for its owner alone.
+pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
+    File::options().create(true).truncate(true).write(true).mode(0o600).open(path)
+}
+
 /// `None`: another process uses what is in the folder.
 pub(crate) fn lock(folder: &Path) -> Option<File> {
-    let file = File::create(folder.join(LOCK)).ok()?;
+    let file = lock_file(&folder.join(LOCK)).ok()?;
     let how = rustix::fs::FlockOperation::NonBlockingLockExclusive;
     rustix::fs::flock(&file, how).ok().map(|()| file)
 }

@@ -15,7 +15,7 @@ impl Place {
     /// A small project in git, and the model that is asked.
     pub fn of_agent(program: impl Into<PathBuf>, model: Model) -> Place {
         let place = Place::new(program).at("project").with_model(model);
-        fs::create_dir_all(place.path("home")).unwrap();
+        fs::create_dir_all(place.path("home/.cache")).unwrap();
         place.write("project/src/lib.rs", "pub fn add(a: u8, b: u8) -> u8 {\n    a + b\n}\n");
         place.git(&["init", "-q"]);
         place

@@ -33,7 +33,7 @@ impl Place {
     /// A project with the team, and without a blackboard.
     pub fn of_team(program: impl Into<PathBuf>) -> Place {
         let place = Place::new(program).at("project");
-        for folder in ["play", "prompts"] {
+        for folder in ["play", "prompts", "home/.cache"] {
             fs::create_dir_all(place.path(folder)).unwrap();
         }
         place.write("project/src/lib.rs", "fn add() {}\n");

@@ -41,9 +41,10 @@ pub(crate) fn calling(all: &[(&str, Value)]) -> Place {
     answering(answers)
 }
 
-/// Everything around the project, and in it what is not the agent's, but for Baton's own state.
+/// Everything around the project, and in it what is not the agent's, but for Baton's own state and
+/// caches.
 pub(crate) fn others(place: &Place) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
-    let own = [place.path("project"), place.path("home/.local"), place.path("tape")];
+    let own = ["project", "home/.local", "home/.cache/baton", "tape"].map(|name| place.path(name));
     let git = place.path("project/.git");
     let kept = ["hooks", "config", "info", "HEAD"].map(|name| git.join(name));
     let mut all = tree(&place.path(""), &own);
