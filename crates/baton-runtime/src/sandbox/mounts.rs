@@ -124,11 +124,16 @@ fn opened(orders: &Orders, is_meant: impl Fn(&Place) -> bool) -> Result<Opened, 
 fn places(orders: &Orders, trees: &[(PathBuf, OwnedFd)]) -> Result<(), Broken> {
     for place in &orders.places {
         let path = place.path();
+        let tree = trees.iter().find(|(own, _)| *own == path).map(|(_, tree)| tree);
         match place {
-            Place::Writable(_) | Place::Shown(_) | Place::Covered(..) => {
-                if let Some((_, tree)) = trees.iter().find(|(own, _)| *own == path) {
+            Place::Writable(_) => {
+                if let Some(tree) = tree {
                     put(tree, &path).map_err(said("cannot mount", &path))?;
                 }
+            }
+            Place::Shown(_) | Place::Covered(..) => {
+                let done = tree.map_or(Ok(()), |tree| put(tree, &path));
+                unless_gone(done, &path).map_err(said("cannot mount", &path))?;
             }
             Place::Pinned(_) => {
                 let tree = cloned(&path).map_err(said("cannot open", &path))?;
@@ -139,12 +144,21 @@ fn places(orders: &Orders, trees: &[(PathBuf, OwnedFd)]) -> Result<(), Broken> {
                 put(&tree, &path).map_err(said("cannot mount", &path))?;
                 read_only(&path, true).map_err(said("cannot make read-only", &path))?;
             }
-            Place::Hidden(_) => cloned(Path::new("/dev/null"))
-                .and_then(|null| put(&null, &path))
-                .map_err(said("cannot hide", &path))?,
+            Place::Hidden(_) => {
+                let done = cloned(Path::new("/dev/null")).and_then(|null| put(&null, &path));
+                unless_gone(done, &path).map_err(said("cannot hide", &path))?;
+            }
         }
     }
     Ok(())
+}
+
+/// Where another process has removed a path since it was found, there is nothing to hide or show.
+fn unless_gone(done: io::Result<()>, path: &Path) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => Ok(()),
+        done => done,
+    }
 }
 
 /// Makes what is in a folder that covers another.

@@ -222,11 +222,15 @@ impl Watch {
         let mut private = 0;
         let mut mapped = 0;
         let mut files = BTreeMap::new();
+        let mut is_hidden = false;
         for process in &members {
             let own = Use::of(process);
             private += own.private;
             mapped += own.shared;
-            files.extend(files_without_name(process));
+            match files_without_name(process) {
+                Some(own) => files.extend(own),
+                None => is_hidden = true,
+            }
         }
         let grown = |(path, before): &(PathBuf, u64)| {
             held_in_memory(path).unwrap_or(0).saturating_sub(*before)
@@ -234,7 +238,10 @@ impl Watch {
         let held = files.values().sum::<u64>()
             + segments()
             + self.in_memory.iter().map(grown).sum::<u64>();
-        private + self.shared(mapped, held, machine.as_ref())
+        let shared = self.shared(mapped, held, machine.as_ref());
+        // What a process hides can be all that the machine's memory grew by.
+        let grown = machine.map_or(0, |own| own.shared.saturating_sub(self.shared_before));
+        private + if is_hidden { shared.max(grown) } else { shared }
     }
 
     /// Memory that is mapped and memory that is held open are partly the same. What the machine's
@@ -349,8 +356,13 @@ impl Use {
 }
 
 /// The files in memory that a process has open and that are in no folder (`memfd`), with their sizes.
-fn files_without_name(process: &Path) -> Vec<((u64, u64), u64)> {
-    let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+/// `None`: the process does not let an ordinary user look (`PR_SET_DUMPABLE`, a program that cannot be
+/// read).
+fn files_without_name(process: &Path) -> Option<Vec<((u64, u64), u64)>> {
+    let open = match fs::read_dir(process.join("fd")) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+        open => open.into_iter().flatten().flatten(),
+    };
     let sizes = open.filter_map(|entry| {
         let path = entry.path();
         let target = fs::read_link(&path).ok()?;
@@ -360,7 +372,7 @@ fn files_without_name(process: &Path) -> Vec<((u64, u64), u64)> {
         let file = fs::metadata(&path).ok()?;
         Some(((file.dev(), file.ino()), file.blocks() * BLOCK))
     });
-    sizes.collect()
+    Some(sizes.collect())
 }
 
 /// Bytes of System V shared memory in this namespace.
