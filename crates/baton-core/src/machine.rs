@@ -181,7 +181,7 @@ fn limit_facts(limits: &StageLimits) -> Vec<String> {
             "commands may write the project (but not the blackboard, and no repository inside it) and `$TMPDIR`"
         }
         false => {
-            "you change no file of the project; commands may write `$TMPDIR` and a private copy of the project, which is thrown away when your work ends"
+            "you change no file of the project; commands may write a private copy of it, which is thrown away when your work ends, and `$TMPDIR`"
         }
     };
     let network = if limits.network {

@@ -141,8 +141,10 @@ fn fitting_percent(error: &model::Error) -> usize {
 pub fn brief(call: &ToolCall) -> String {
     let arguments = call.arguments.values().filter_map(|value| value.as_str());
     let first = arguments.into_iter().next().unwrap_or_default();
-    let first = first.lines().next().unwrap_or_default();
-    format!("{} {}", text::shown(&call.name, 40), text::shown(first, 100))
+    let mut lines = first.lines();
+    let line = text::shown(lines.next().unwrap_or_default(), 100);
+    let more = if lines.next().is_some() && !line.ends_with('…') { " …" } else { "" };
+    format!("{} {line}{more}", text::shown(&call.name, 40)).trim_end().to_owned()
 }
 
 /// L1. Every word of it is in every request. What depends on how an action is written must not

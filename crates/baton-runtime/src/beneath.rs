@@ -108,7 +108,8 @@ impl Root {
     pub fn inside(&self, given: &str) -> Result<String, Error> {
         let outside = || Error::Outside(baton_core::text::shown(given, 200));
         if given.contains('\0') {
-            return Err(outside());
+            let path = baton_core::text::shown(given, 200);
+            return Err(Error::Kind { path, what: "no path: it has a NUL in it" });
         }
         let path = Path::new(given.trim());
         let path = match path.is_absolute() {

@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::board;
 use crate::load::{self, Environment};
 use crate::sandbox::{self, Closed, Interrupt, Layer, ViewSpace, Within};
 use crate::view;
@@ -118,11 +119,16 @@ impl Commits {
         before.write(copy)?;
         state::put(copy, "config", settings.as_bytes())?;
         state::put(copy, "objects/info/alternates", ALTERNATES.as_bytes())?;
-        for name in ["info/exclude", "info/attributes", "shallow"] {
+        for name in ["info/attributes", "shallow"] {
             if let Ok(text) = load::bytes_of_file(&self.git.join(name), load::SMALL) {
                 state::put(copy, name, &text)?;
             }
         }
+        // The place of the blackboard cannot be changed: `git clean` and `git stash -u` leave it alone.
+        let mut exclude =
+            load::bytes_of_file(&self.git.join("info/exclude"), load::SMALL).unwrap_or_default();
+        exclude.extend_from_slice(format!("\n/{}/\n", board::FOLDER).as_bytes());
+        state::put(copy, "info/exclude", &exclude)?;
         Ok(())
     }
 
@@ -156,6 +162,15 @@ impl Commits {
     }
 }
 
+/// What came of a command's work in its copy.
+#[derive(Debug)]
+pub struct TakenOver {
+    /// Something that the model should know.
+    pub note: Option<String>,
+    /// Branches, tags and stashes that changed, for the user.
+    pub changed: Vec<String>,
+}
+
 /// A private copy in use. In its folder: `work`, which programs that read the copy may change, and
 /// an empty git folder for those that read what was taken from it.
 #[derive(Debug)]
@@ -175,13 +190,13 @@ impl Copy {
         self.space.as_ref().map(ViewSpace::within)
     }
 
-    /// Takes over what the command, which has ended, changed: all of it or nothing. `Ok`: something
-    /// that the model should know. `Err`: why nothing was taken over.
+    /// Takes over what the command, which has ended, changed: all of it or nothing. `Err`: why nothing
+    /// was taken over.
     pub fn take_over(
         mut self,
         closed: &Closed,
         interrupt: &Interrupt,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<TakenOver, String> {
         self.space = None;
         let copy = self.folder.path().join(WORK).join("copy");
         let after = State::read(&copy)?;
@@ -196,7 +211,7 @@ impl Copy {
             "settings of the repository cannot be changed: .git/config is as it was".to_owned()
         });
         if changes.is_empty() {
-            return Ok(note);
+            return Ok(TakenOver { note, changed: Vec::new() });
         }
         objects::check_folder(&copy)?;
         let incoming = objects::Incoming {
@@ -216,7 +231,7 @@ impl Copy {
         write::write(&self.commits.git, &self.before, &changes)
             .map_err(|error| format!("only a part could be written: {error}"))?;
         drop(locks);
-        Ok(note)
+        Ok(TakenOver { note, changed: changes.about() })
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::board;
+use crate::git;
 use crate::load::{self, Environment};
 use crate::sandbox::Interrupt;
 use crate::snapshot::{self, Snapshots};
@@ -39,6 +40,9 @@ pub struct Turn {
     pub task: String,
     /// The snapshot from before its first act.
     pub before: String,
+    /// The commit that the project was at then.
+    #[serde(default)]
+    pub head: Option<String>,
 }
 
 /// The turns of one project.
@@ -142,7 +146,8 @@ impl Turns {
             }
             Err(error) => return Err(error),
         };
-        let turn = Turn { at: crate::drive::now().0, task: self.task.clone(), before };
+        let turn =
+            Turn { at: crate::drive::now().0, task: self.task.clone(), before, head: self.head() };
         let mut all = self.list();
         all.push(turn.clone());
         if all.len() > 2 * MOST_TURNS {
@@ -170,7 +175,14 @@ impl Turns {
         let names = after.and_then(|after| snapshots.changed(&turn.before, &after));
         self.snapshots = Some(snapshots);
         let files = names?.iter().map(|name| crate::walk::shown(name)).collect();
-        Ok(Some(Changed { files, before: turn.before }))
+        let now = self.head();
+        let head = (now != turn.head).then_some(now).flatten();
+        Ok(Some(Changed { files, before: turn.before, head }))
+    }
+
+    /// The commit that the project is at.
+    pub fn head(&self) -> Option<String> {
+        git::head_of(&git::top(&self.project)?)
     }
 
     /// They follow the newest snapshot there is: what it covers stays covered.
@@ -190,4 +202,6 @@ pub struct Changed {
     pub files: Vec<String>,
     /// The snapshot from before its first act.
     pub before: String,
+    /// The commit that the project is at now, if it was another one before.
+    pub head: Option<String>,
 }

@@ -77,7 +77,7 @@ pub fn path_of(name: &str) -> Option<PathBuf> {
 
 /// A name for people and models.
 pub fn shown(name: &str) -> String {
-    name.replace('\0', "\\x")
+    baton_core::text::shown(&name.replace('\0', "\\x"), usize::MAX / 8)
 }
 
 /// What a walk does not look at, and what is reported about it.

@@ -34,7 +34,7 @@ pub(super) fn exec(place: &Place, args: &ExecArgs) -> Outcome {
     let talk = Talk::new(place, &args.talk)?;
     let mut agent = talk.agent()?;
     let is_quiet = place.json;
-    let (prompt, notices) = agent.with_mentions(&prompt);
+    let (prompt, mut notices) = agent.with_mentions(&prompt);
     if !is_quiet {
         tell_all(&notices, false);
     }
@@ -43,10 +43,10 @@ pub(super) fn exec(place: &Place, args: &ExecArgs) -> Outcome {
     agent.ask(&prompt).map_err(failed)?;
     let interrupt = Interrupt::default();
     watch_signals(&Arc::new(Mutex::new(interrupt.clone())))?;
-    let ran = agent.run(talk.limit, &interrupt, &mut |heard| {
-        if !is_quiet {
-            tell(&heard, false);
-        }
+    let ran = agent.run(talk.limit, &interrupt, &mut |heard| match heard {
+        Heard::Notice(notice) if is_quiet => notices.push(notice),
+        heard if is_quiet => drop(heard),
+        heard => tell(&heard, false),
     });
     let ending = match ran {
         Ok(ending) => ending,
@@ -74,9 +74,17 @@ fn about_changed(changed: &Changed) -> Option<String> {
     let first = first.collect::<Vec<_>>().join(", ");
     let more = if count > 3 { ", …" } else { "" };
     let were = if count == 1 { "1 file was" } else { &format!("{count} files were") };
-    (count > 0).then(|| {
+    let files = (count > 0).then(|| {
         format!("{were} changed ({first}{more}); `baton undo` brings back what was there before")
-    })
+    });
+    let head = changed.head.as_ref().map(|head| {
+        let short: String = head.chars().take(10).collect();
+        format!("the last commit is {short} now; `baton undo` leaves commits as they are")
+    });
+    match (files, head) {
+        (Some(files), Some(head)) => Some(format!("{files}\n{head}")),
+        (files, head) => files.or(head),
+    }
 }
 
 fn prompt(given: &str) -> Result<String, Failure> {
@@ -126,6 +134,7 @@ fn reply(
             "notices": notices,
             "changed": changed.as_ref().map(|own| &own.files),
             "snapshot": changed.as_ref().map(|own| &own.before),
+            "head": changed.as_ref().and_then(|own| own.head.as_ref()),
         }),
     );
     reply.code = code;
@@ -309,7 +318,6 @@ fn tell(heard: &Heard<'_>, with_words: bool) {
     let mut err = std::io::stderr();
     let _ = match heard {
         Heard::Piece(piece) if with_words => write!(err, "{}", text::escaped(piece)),
-        Heard::Piece(_) | Heard::Result(_) if !with_words => Ok(()),
         Heard::Calls(call) => writeln!(err, "· {}", text::escaped(&agent::brief(call))),
         Heard::Notice(why) | Heard::Said(why) => writeln!(err, "[{}]", text::escaped(why)),
         Heard::Result(observed) => match &observed.envelope.error {

@@ -25,6 +25,8 @@ struct Wanted {
     id: String,
     /// Which one it is, for the user.
     when: String,
+    /// Printed after it.
+    more: Vec<String>,
 }
 
 pub(super) fn undo(place: &Place, args: &UndoArgs) -> Outcome {
@@ -86,7 +88,8 @@ fn of_name(place: &Place, board: Option<&Board>, id: &str) -> Result<Wanted, Fai
         return Err(place.no_board());
     }
     let when = format!("in snapshot {id}");
-    Ok(Wanted { snapshots: all.swap_remove(found), id: id.to_owned(), when })
+    let snapshots = all.swap_remove(found);
+    Ok(Wanted { snapshots, id: id.to_owned(), when, more: Vec::new() })
 }
 
 fn of_iteration(place: &Place, board: &Board, iteration: u32) -> Result<Wanted, Failure> {
@@ -96,7 +99,7 @@ fn of_iteration(place: &Place, board: &Board, iteration: u32) -> Result<Wanted, 
         return Err(Failure::new(USAGE, message).hint("`baton log` shows the iterations"));
     };
     let when = format!("before iteration {iteration}");
-    Ok(Wanted { snapshots: of_run(place, board), id, when })
+    Ok(Wanted { snapshots: of_run(place, board), id, when, more: Vec::new() })
 }
 
 fn of_turn(place: &Place, board: Option<&Board>, count: Option<u32>) -> Result<Wanted, Failure> {
@@ -120,7 +123,15 @@ fn of_turn(place: &Place, board: Option<&Board>, count: Option<u32>) -> Result<W
         return Err(Failure::new(USAGE, message).hint(hint));
     }
     let when = format!("before the turn of {} (\"{}\")", Timestamp(turn.at), turn.task);
-    Ok(Wanted { snapshots: turns.snapshots(), id: turn.before.clone(), when })
+    let mut more = Vec::new();
+    if let Some(before) = turn.head.as_ref().filter(|_| turns.head() != turn.head) {
+        let short: String = before.chars().take(10).collect();
+        more.push(format!("commits stay: the last one was {short} before (`git reset {short}` goes back to it and leaves the files as they are)"));
+    }
+    if index > 0 && count.is_none() {
+        more.push("`baton undo --turns 2` undoes the turn before it, too".to_owned());
+    }
+    Ok(Wanted { snapshots: turns.snapshots(), id: turn.before.clone(), when, more })
 }
 
 /// The last run, if one of its stages ended after this time.
@@ -145,7 +156,7 @@ fn listed(wanted: &mut Wanted) -> Outcome {
         count => format!("{count} files would be as they were {}", wanted.when),
     });
     let skipped = wanted.snapshots.skipped.news(&mut BTreeSet::new());
-    lines.extend(skipped.iter().cloned());
+    lines.extend(skipped.iter().chain(&wanted.more).cloned());
     let reply = json!({
         "ok": true, "dry_run": true, "restored": back, "removed": gone, "skipped": skipped,
     });
@@ -153,7 +164,7 @@ fn listed(wanted: &mut Wanted) -> Outcome {
 }
 
 fn done(wanted: &mut Wanted) -> Outcome {
-    let Wanted { snapshots, id, when } = wanted;
+    let Wanted { snapshots, id, when, more } = wanted;
     // A name that is wrong must not cost anything. What was covered then is covered now.
     snapshots.follow(id).map_err(failed)?;
     // What is there now can be had back.
@@ -173,6 +184,6 @@ fn done(wanted: &mut Wanted) -> Outcome {
             count => format!("{count} files are as they were"),
         },
     );
-    skipped.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    skipped.iter().chain(&*more).for_each(|line| text.push_str(&format!("{line}\n")));
     Ok(Reply::new(text, json!({ "ok": true, "files": files, "kept": kept, "skipped": skipped })))
 }

@@ -60,6 +60,20 @@ impl Changes {
             && self.head.is_none()
     }
 
+    /// One line on each branch, tag or stash that changed, for the user.
+    pub(super) fn about(&self) -> Vec<String> {
+        let short = |hash: &str| hash.chars().take(10).collect::<String>();
+        let line = |(name, value): &(String, Option<String>)| {
+            let name = shown(name.strip_prefix("refs/").unwrap_or(name));
+            let name = name.strip_prefix("heads/").map_or(name.clone(), str::to_owned);
+            match value {
+                Some(hash) => format!("{name} is now at {}", short(hash)),
+                None => format!("{name} was removed"),
+            }
+        };
+        self.refs.iter().map(line).collect()
+    }
+
     fn want(&mut self, hash: &str, kind: Kind) {
         self.wanted.insert((hash.to_owned(), kind));
     }

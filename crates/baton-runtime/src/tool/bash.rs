@@ -175,7 +175,15 @@ impl Shell {
     fn take_over(&self, copy: Copy, interrupt: &Interrupt) -> Option<String> {
         let closed = self.closed.as_ref()?;
         match copy.take_over(closed, interrupt) {
-            Ok(note) => note,
+            Ok(own) => {
+                if !own.changed.is_empty() {
+                    let about = own.changed.join(", ");
+                    self.ready()
+                        .notices
+                        .push(format!("in git, without hooks and signatures: {about}"));
+                }
+                own.note
+            }
             Err(why) => {
                 let about = format!(
                     "nothing that the command changed in .git was taken over, .git is as it was: {why}"
@@ -245,7 +253,7 @@ pub(super) fn offer(writes: bool, commands_write: bool, commits: Option<Option<&
                     "but not .git ({NO_COMMITS}, although the user allows commits: {}; {COPY})",
                     text::shown(why, 200)
                 ),
-                Some(None) => "and commit (git add, commit, stash, checkout, branch, tag and merge work; settings, hooks, submodules and worktrees cannot be changed, and a rebase has to be finished or aborted in the command that begins it)".to_owned(),
+                Some(None) => "and commit (git add, commit, stash, checkout, branch, tag and merge work; hooks do not run, nothing is signed; settings, hooks, submodules and worktrees cannot be changed, and a rebase has to be finished or aborted in the command that begins it)".to_owned(),
             };
             format!("it may write the project and $TMPDIR, {git}, it")
         }
@@ -255,7 +263,7 @@ pub(super) fn offer(writes: bool, commands_write: bool, commits: Option<Option<&
         (_, false) => "it may write only $TMPDIR, the project is read-only, it".to_owned(),
     };
     let words = format!(
-        "Run a shell command in the project root, confined: {files} has no network but its own localhost (a server must be started and called in one command), and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends. The exit code of a pipe is that of its last command."
+        "Run a shell command in the project root, confined: {files} has no network but its own localhost (a server must be started and called in one command), and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends or is interrupted. The exit code of a pipe is that of its last command."
     );
     super::offer("Bash", &words, properties, &["command"])
 }
