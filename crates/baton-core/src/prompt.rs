@@ -133,6 +133,8 @@ pub struct FinishFacts {
     pub stage_changes: Option<Vec<StageChange>>,
     /// None: no gate was run.
     pub gates: Option<Vec<GateResult>>,
+    /// Conditions for FINISH that do not hold, whatever the final review says.
+    pub open: Vec<String>,
 }
 
 #[derive(Debug, Clone)]

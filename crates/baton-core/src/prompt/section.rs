@@ -350,6 +350,12 @@ impl Section {
                 format!("gate `{}` ({}): {how}{output}", gate.command, gate.of)
             })),
         }
+        if !facts.open.is_empty() {
+            let open = facts.open.join("; ");
+            lines.push(format!(
+                "FINISH would be refused as it is now, also with an override: {open}"
+            ));
+        }
         let body = lines.join("\n");
         Section::fenced("readiness", "Readiness and gates", &body, "what code checked itself")
     }

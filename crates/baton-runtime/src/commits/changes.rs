@@ -64,8 +64,8 @@ impl Changes {
     pub(super) fn about(&self) -> Vec<String> {
         let short = |hash: &str| hash.chars().take(10).collect::<String>();
         let line = |(name, value): &(String, Option<String>)| {
-            let name = shown(name.strip_prefix("refs/").unwrap_or(name));
-            let name = name.strip_prefix("heads/").map_or(name.clone(), str::to_owned);
+            let name = name.strip_prefix("refs/").unwrap_or(name);
+            let name = shown(name.strip_prefix("heads/").unwrap_or(name));
             match value {
                 Some(hash) => format!("{name} is now at {}", short(hash)),
                 None => format!("{name} was removed"),

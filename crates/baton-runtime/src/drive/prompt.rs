@@ -7,6 +7,7 @@ use baton_core::prompt::{
     FinishFacts, GateResult, OlderReports, Prompt, ReadFile, RunFacts, StageChange,
 };
 use baton_core::report::ArchiveName;
+use baton_core::workflow::open_points;
 
 use super::{Drive, reading};
 use crate::gather::{self, For, Wanted};
@@ -90,7 +91,9 @@ impl Drive<'_> {
                 output: now.map_or(String::new(), |gate| gate.output.clone()),
             }
         });
-        FinishFacts { stage_changes: Some(changes.collect()), gates: Some(gates.collect()) }
+        let plan = self.plan().unwrap_or_default();
+        let open = open_points(&self.state, &self.rules(), &plan, true);
+        FinishFacts { stage_changes: Some(changes.collect()), gates: Some(gates.collect()), open }
     }
 
     /// Files of the blackboard for MAIN: each within its share of the room that is left.

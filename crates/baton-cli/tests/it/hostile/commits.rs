@@ -105,12 +105,15 @@ fn commits_stashes_branches_tags_and_merges_are_found_in_the_real_repository() {
         "git commit -q --amend --no-edit && git log --oneline | cat && git branch -d packed",
         "git checkout -qb conflict HEAD^^ && echo c > m && git add m && git commit -qm c && git checkout -q main && ! git merge -q conflict",
         "echo both > m && git commit -qam both && git branch -d conflict && echo new > new && git add new",
+        "echo loose > loose && git clean -fdq && echo loose > loose && git stash -uq && git stash pop -q && git add new && git clean -fdq && git status --short",
     ]);
     place.git(&["branch", "packed"]);
     place.git(&["gc", "-q"]);
     let (said, told) = obeyed(&place);
     assert!(!told.contains("taken over") && !told.contains("fatal"), "{told}");
     assert!(!said.contains("taken over"), "{said}");
+    assert!(said.contains("in git, without hooks and signatures: `main` is now at "), "{said}");
+    assert!(said.contains("the last commit is ") && !told.contains("Device or resource"), "{said}");
     let log = git(&place, &["log", "--format=%s"]);
     let words = ["first", "one", "two", "feature", "m", "c", "both"];
     assert!(words.iter().all(|word| log.lines().any(|line| line == *word)), "{log}");
@@ -121,7 +124,7 @@ fn commits_stashes_branches_tags_and_merges_are_found_in_the_real_repository() {
     assert_eq!(git(&place, &["status", "--porcelain"]), "A  new\n");
     assert!(git(&place, &["reflog"]).contains("commit (amend)"));
     look(&place, "");
-    // The user goes on from there.
+    // The user continues from there.
     place.git(&["stash", "pop", "-q"]);
     place.git(&["commit", "-q", "-a", "-m", "by the user"]);
     look(&place, "after the user");
