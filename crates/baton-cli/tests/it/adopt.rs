@@ -188,7 +188,7 @@ const CHANGES: [Change; 28] = [
     (
         "policy: finishes",
         |place| {
-            edit_policy(place, |policy| policy["finish_rules"]["max_finish_attempts"] = json!(4))
+            edit_policy(place, |policy| policy["finish_rules"]["max_finish_attempts"] = json!(4));
         },
         OWN_POLICY,
     ),
@@ -200,7 +200,7 @@ const CHANGES: [Change; 28] = [
     (
         "policy: gates",
         |place| {
-            edit_policy(place, |policy| policy["gates"] = json!([{ "on": "TEST", "run": "true" }]))
+            edit_policy(place, |policy| policy["gates"] = json!([{ "on": "TEST", "run": "true" }]));
         },
         OWN_POLICY,
     ),

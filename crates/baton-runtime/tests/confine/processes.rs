@@ -12,7 +12,7 @@ use crate::ground::{Ground, PATIENCE, alive, run, spare_for, until, word};
 /// For what never ends by itself.
 const LIMIT: Duration = Duration::from_millis(700);
 
-/// What a call may take beyond its limit, or beyond the end of its program.
+/// The time that a call may take beyond its limit, or beyond the end of its program.
 const GRACE: Duration = Duration::from_secs(2);
 /// On a busy machine a call may be late by chance, but not each time.
 const TRIES: usize = 5;
@@ -76,7 +76,7 @@ pub(crate) fn no_process_survives() {
     println!("  {count} ways not to end, nobody left");
 }
 
-/// Runs one of the cases, looks whether it was ended and nobody is left; how long the call took.
+/// Runs one of the cases, requires that it was ended and no process is left; the time that the call took.
 fn ends_alone(index: usize, mode: &str, mark: &str) -> Duration {
     let (name, script) = CASES[index];
     let ground = Ground::new();

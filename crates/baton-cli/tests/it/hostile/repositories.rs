@@ -260,7 +260,7 @@ fn after_a_whole_run_of_agents_that_obey_everything_a_look_at_the_project_runs_n
     assert_ne!(ran(&place), Vec::<PathBuf>::new());
 }
 
-/// What an agent program plants: repositories and blackboards, by name. Each of the blackboards says
+/// Repositories and blackboards that an agent program plants, by name. Each of the blackboards says
 /// that it was planted.
 const PLANTED: [(&str, &str); 4] = [
     ("sub/.git", MAKE),

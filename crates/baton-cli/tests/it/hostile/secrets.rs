@@ -265,7 +265,7 @@ fn what_the_headers_of_a_reply_say_of_a_key_is_not_repeated() {
         command.args(["--base-url", &server.url, "--record", tape.to_str().unwrap()]);
         let output = command.output().unwrap();
         let told = said(&output);
-        // Twice the same: of `run`, an answer that is no decision.
+        // Twice the same: of `run`, an answer that is not a decision.
         let is_answer = *status == 200 && body.contains("Hello");
         assert_eq!(output.status.success(), is_answer && task[0] != "run", "{name}: {told}");
         assert_silent(&place, &name, &told);

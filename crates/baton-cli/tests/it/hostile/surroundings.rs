@@ -1,4 +1,4 @@
-//! What surrounds Baton on a machine: a proxy that the environment names, a limit of processes that is
+//! The surroundings of Baton on a machine: a proxy that the environment names, a limit of processes that is
 //! nearly reached.
 
 use std::fs;
@@ -97,7 +97,8 @@ fn of_stranger(stranger: u32, model: Model) -> Place {
     place
 }
 
-/// Runs as the stranger, who may have so many processes and threads; the exit code, and what was said.
+/// Runs as the stranger, who may have this number of processes and threads; the exit code, and all
+/// that was printed.
 fn limited(program: &Path, args: &[&str], stranger: u32, processes: u32) -> (Option<i32>, String) {
     let decision = json!({ "next_agent": "USER", "reason": "which?", "dev_plan": null, "finish_review_override": null, "question": { "title": "Which way?", "text": "A or B", "options": [{ "option_id": "a", "description": "A" }, { "option_id": "b", "description": "B" }], "recommended_option_id": "a" } });
     let asked = args[0].to_owned();

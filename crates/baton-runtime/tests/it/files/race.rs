@@ -98,7 +98,7 @@ fn nothing_escapes_while_a_folder_is_swapped() {
     });
     assert!(ground.others() == before, "something outside was changed");
     assert!(good > 0 && refused > 0, "the race was none: {good} {refused}");
-    // The control: in so many tries the other way is fooled.
+    // The control: in a million tries the other way is fooled.
     let naive = naive.into_inner();
     assert!(naive > 0 || count(0, 1) == 0, "no path that was looked at first led out: no race");
     println!(

@@ -1,5 +1,5 @@
 //! Every fault of a provider at every place where a run asks a model: it ends in bounded time with an
-//! error that names the call, or goes on; and no act is done twice.
+//! error that names the call, or the run continues; and no act is done twice.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Place {
         }
     }
 
-    /// What the model says there where nothing is wrong: DEV acts once, reads, and reports; then a
+    /// The model says this where nothing is wrong: DEV acts once, reads, and reports; then a
     /// person is asked.
     fn answer(self, asked: &Asked) -> Value {
         let words = asked.body["messages"].to_string();
@@ -110,7 +110,7 @@ fn executor(model: &Model) -> Builtin {
     Builtin { mind, environment, settings: AgentSettings::default() }
 }
 
-/// A run to its end, and what was said meanwhile.
+/// Runs to the end; the end, and what was printed meanwhile.
 fn run(folder: &Path, model: &Model) -> (String, String) {
     let project = folder.join("project");
     fs::create_dir_all(&project).unwrap();
@@ -193,7 +193,7 @@ fn check(place: Place, (name, fault, kind): &(&'static str, Script, Kind), once:
     } else {
         1
     };
-    assert!(hits >= 1 + usize::from(may_pass && !once), "{what}");
+    assert!(hits > usize::from(may_pass && !once), "{what}");
     assert!(hits <= most || once && may_pass, "{what}");
     assert!(requests.len() < 30, "{what}: {} requests", requests.len());
     let is_over = once && may_pass;
