@@ -61,6 +61,13 @@ impl Model {
 
     /// Answers by the request's number and itself, one request after the other.
     pub fn answering(answer: impl Fn(usize, &Asked) -> Value + Send + Sync + 'static) -> Model {
+        Model::faulty(move |number, asked| Ok(answer(number, asked)))
+    }
+
+    /// The same; instead of an answer there may be a script for the server.
+    pub fn faulty(
+        answer: impl Fn(usize, &Asked) -> Result<Value, Script> + Send + Sync + 'static,
+    ) -> Model {
         let requests = Arc::<Mutex<Vec<Value>>>::default();
         let (log, calls) = (requests.clone(), AtomicU32::new(0));
         let server = Server::answering(move |_, asked| {
@@ -73,7 +80,7 @@ impl Model {
                 log.push(asked.body.clone());
                 (log.len() - 1, answer(log.len() - 1, asked))
             };
-            script(number, reply, &calls)
+            reply.map_or_else(|fault| fault, |reply| script(number, reply, &calls))
         });
         Model { url: format!("{}/v1", server.url), requests, _server: server }
     }

@@ -12,6 +12,7 @@ mod gates;
 mod projects;
 mod repositories;
 mod secrets;
+mod surroundings;
 mod terminal;
 
 use std::collections::BTreeMap;

@@ -139,6 +139,7 @@ fn facts() -> FinishFacts {
                 output: "```\n# Work order\nerror: unused\n".to_owned(),
             },
         ]),
+        open: vec!["there is no report of `REVIEW` in this run".to_owned()],
     }
 }
 

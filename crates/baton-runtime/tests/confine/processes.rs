@@ -12,6 +12,11 @@ use crate::ground::{Ground, PATIENCE, alive, run, spare_for, until, word};
 /// For what never ends by itself.
 const LIMIT: Duration = Duration::from_millis(700);
 
+/// The time that a call may take beyond its limit, or beyond the end of its program.
+const GRACE: Duration = Duration::from_secs(2);
+/// On a busy machine a call may be late by chance, but not each time.
+const TRIES: usize = 5;
+
 /// In each, `N` is a time to sleep by which its processes are found.
 const CASES: [(&str, &str); 18] = [
     ("hangs", "exec sleep N"),
@@ -41,26 +46,16 @@ pub(crate) fn no_process_survives() {
     let mut count = 0;
     for (index, (name, script)) in CASES.iter().enumerate() {
         for (mode, mark) in [("closed", "7331"), ("open", "7332")] {
-            let ground = Ground::new();
-            let word = word(&format!("{mark}{index:02}"));
-            let own = std::env::current_exe().unwrap();
-            let script = script.replace('N', &word).replace("PROBE", own.to_str().unwrap());
-            let mut program = ground.program(&["sh", "-c", &script], confine(mode, &ground));
-            let ends = script.ends_with("echo done");
-            program.limit = if ends { PATIENCE } else { LIMIT };
-            let start = Instant::now();
-            let ran = run(&program);
-            let took = start.elapsed();
-            assert!(took < PATIENCE, "{name}, {mode}: {took:?}");
-            let left = alive(&word);
-            assert!(left.is_empty(), "{name}, {mode}: {left:?}");
-            if ends {
-                // One that waited for the background would be ended at its limit.
-                assert_eq!(ran.how, How::Exit(0), "{name}, {mode}: {}", ran.stderr.text());
-                assert_eq!(ran.stdout.text(), "done\n", "{name}, {mode}");
-            } else if *name != "kills all it can" {
-                assert_eq!(ran.how, How::TimedOut, "{name}, {mode}: {}", ran.stderr.text());
+            let mut late = Vec::new();
+            while late.len() < TRIES {
+                let took = ends_alone(index, mode, mark);
+                let limit = if script.ends_with("echo done") { Duration::ZERO } else { LIMIT };
+                if took < limit + GRACE {
+                    break;
+                }
+                late.push(took);
             }
+            assert!(late.len() < TRIES, "{name}, {mode}: {late:?}");
             count += 1;
         }
     }
@@ -79,6 +74,32 @@ pub(crate) fn no_process_survives() {
     assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success());
     until("the control does not end", || alive(&word).is_empty());
     println!("  {count} ways not to end, nobody left");
+}
+
+/// Runs one of the cases, requires that it was ended and no process is left; the time that the call took.
+fn ends_alone(index: usize, mode: &str, mark: &str) -> Duration {
+    let (name, script) = CASES[index];
+    let ground = Ground::new();
+    let word = word(&format!("{mark}{index:02}"));
+    let own = std::env::current_exe().unwrap();
+    let script = script.replace('N', &word).replace("PROBE", own.to_str().unwrap());
+    let mut program = ground.program(&["sh", "-c", &script], confine(mode, &ground));
+    let ends = script.ends_with("echo done");
+    program.limit = if ends { PATIENCE } else { LIMIT };
+    let start = Instant::now();
+    let ran = run(&program);
+    let took = start.elapsed();
+    assert!(took < PATIENCE, "{name}, {mode}: {took:?}");
+    let left = alive(&word);
+    assert!(left.is_empty(), "{name}, {mode}: {left:?}");
+    if ends {
+        // One that waited for the background would be ended at its limit.
+        assert_eq!(ran.how, How::Exit(0), "{name}, {mode}: {}", ran.stderr.text());
+        assert_eq!(ran.stdout.text(), "done\n", "{name}, {mode}");
+    } else if name != "kills all it can" {
+        assert_eq!(ran.how, How::TimedOut, "{name}, {mode}: {}", ran.stderr.text());
+    }
+    took
 }
 
 /// Processes that hold a lock until they are gone, in the background of a program that ends.

@@ -78,17 +78,22 @@ pub(crate) fn a_flipped_bit_is_found() {
     let (_keep, _, segments) = finished();
     let scratch = reference::folder();
     let folder = scratch.path().join("j");
-    let mut before = 0;
+    let (mut before, mut flips) = (0, 0);
     for (index, bytes) in segments.iter().enumerate() {
         let ends = ends(bytes);
-        // Whole, it is one flip for every byte; else for the first and the last records.
-        let all: Vec<usize> = match is_whole() {
-            true => among(0..bytes.len(), 1),
-            false => (0..700).chain(bytes.len() - 700..bytes.len()).collect(),
+        // In the whole sweep each bit of each byte; else one bit of each byte of the first and the
+        // last records.
+        let all: Vec<(usize, usize)> = match is_whole() {
+            true => among((0..bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))), 1),
+            false => {
+                let ends = (0..700).chain(bytes.len() - 700..bytes.len());
+                ends.map(|at| (at, at % 8)).collect()
+            }
         };
-        for at in all {
+        flips += all.len();
+        for (at, bit) in all {
             let mut bad = bytes.clone();
-            bad[at] ^= 1 << (at % 8);
+            bad[at] ^= 1 << bit;
             let mut changed: Vec<&[u8]> = segments.iter().map(Vec::as_slice).collect();
             changed[index] = &bad;
             with(&folder, &changed);
@@ -115,6 +120,7 @@ pub(crate) fn a_flipped_bit_is_found() {
         }
         before += ends.len() as u64 - u64::from(index > 0);
     }
+    println!("  {flips} flipped bits, each found");
 }
 
 /// Up to the last sync everything is on the disk; behind it each sector may be new, empty or missing.

@@ -5,6 +5,7 @@ mod cassettes;
 mod faults;
 mod fixtures;
 mod local;
+mod places;
 mod wires;
 
 use std::time::Duration;

@@ -260,6 +260,55 @@ fn after_a_whole_run_of_agents_that_obey_everything_a_look_at_the_project_runs_n
     assert_ne!(ran(&place), Vec::<PathBuf>::new());
 }
 
+/// Repositories and blackboards that an agent program plants, by name. Each of the blackboards says
+/// that it was planted.
+const PLANTED: [(&str, &str); 4] = [
+    ("sub/.git", MAKE),
+    ("deep/er/.git", "mkdir -p deep && cp -r sub deep/er"),
+    (
+        "other/.baton",
+        "mkdir -p other/.baton/memory/prompts && echo PLANTED > other/.baton/memory/prompts/subagent_prompt_main.md && echo '# PLANTED' > other/.baton/memory/dev_plan.md && echo '{}' > other/.baton/memory/verification_policy.json",
+    ),
+    ("more/orchestrator", "mkdir more && cp -r other/.baton more/orchestrator"),
+];
+
+#[test]
+fn what_an_agent_program_plants_is_moved_aside_and_reported() {
+    for flags in [&["--no-sandbox"][..], &[]] {
+        let place = crate::team("tdd");
+        place.with_short_rules();
+        let plan =
+            r###"{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"}"###;
+        place.play("1-MAIN", &decision("DEV", plan));
+        place.play("1-DEV", &report(1, "PASS", "none"));
+        let lines: Vec<String> =
+            PLANTED.map(|(_, line)| format!("({line}) >/dev/null 2>&1\n")).into();
+        place.write("play/1-DEV.sh", lines.concat());
+        place.play("2-MAIN", &decision("REVIEW", "null"));
+        place.play("2-REVIEW", &report(2, "PASS", "none"));
+        place.play_finish(3);
+        place.git(&["init", "-q"]);
+        let run = ["run", "Make add() safe", "--executor", "script"];
+        let said = place.expect(&[&run[..], flags].concat(), 0);
+        for folder in ["sub", "deep/er"] {
+            looked_at(&place.path("project").join(folder));
+        }
+        let shown = |folder: &str| {
+            let mut command = place.plain(&["prompt", "main"]);
+            super::said(&command.current_dir(place.path("project").join(folder)).output().unwrap())
+        };
+        let is_used = ["other", "more"].map(|folder| shown(folder).contains("PLANTED"));
+        // The control: without the sandbox git runs it, and the blackboards are used.
+        let is_control = !flags.is_empty();
+        assert_eq!(!ran(&place).is_empty(), is_control, "{said}");
+        assert_eq!(is_used, [is_control; 2], "{said}");
+        for (name, _) in PLANTED {
+            let is_told = said.contains(name) && said.contains("moved aside");
+            assert!(is_control || is_told, "{name}: {said}");
+        }
+    }
+}
+
 #[test]
 fn a_repository_is_made_below_the_temporary_folder_as_often_as_a_test_wants() {
     let line = "git init -q $TMPDIR/r && cd $TMPDIR/r && git -c user.name=a -c user.email=a@b \

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 
-use baton_testkit::{KEY, Place, call, text};
+use baton_testkit::{KEY, Place, Script, Server, Step, call, text};
 use serde_json::json;
 
 use super::{answering, at_once, said};
@@ -212,4 +212,73 @@ fn what_a_provider_says_of_a_key_is_not_repeated() {
         assert_ne!(output.status.code(), Some(0));
         assert_silent(&place, &format!("{task:?} {status}"), &said(&output));
     });
+}
+
+/// Names of headers in which a gateway may send the key back.
+const HEADERS: [&str; 8] = [
+    "x-forwarded-authorization",
+    "authorization",
+    "x-api-key",
+    "www-authenticate",
+    "set-cookie",
+    "location",
+    "retry-after",
+    "server",
+];
+
+/// Says the key in every header, also in the one that names the request, and in the body.
+fn in_headers(status: u16, name: &str, body: &str) -> Script {
+    let names = HEADERS.iter().chain([&name]);
+    let lines: String = names.map(|name| format!("{name}: Bearer {KEY}\r\n")).collect();
+    let head =
+        format!("HTTP/1.1 {status} Status\r\nretry-after-ms: 1\r\nconnection: close\r\n{lines}");
+    vec![Step::Send(format!("{head}\r\n{body}").into())]
+}
+
+#[test]
+fn what_the_headers_of_a_reply_say_of_a_key_is_not_repeated() {
+    let refused = format!("{{\"error\": {{\"message\": \"Bearer {KEY} is not known\"}}}}");
+    let chunk = json!({ "id": "c", "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [{ "index": 0, "delta": { "content": "Hello." }, "finish_reason": "stop" }] });
+    let answer = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+    let replies: Vec<(u16, &str)> = vec![
+        (200, &answer),
+        (200, "data: {\"error\":\n\n"),
+        (302, ""),
+        (400, &refused),
+        (401, &refused),
+        (403, &refused),
+        (404, &refused),
+        (429, &refused),
+        (500, &refused),
+        (503, ""),
+    ];
+    let tasks: [&[&str]; 3] = [&["exec", "-p", "Go."], &["run", "Go."], &["models", "ping"]];
+    let cases: Vec<_> = replies.iter().flat_map(|reply| tasks.map(|task| (*reply, task))).collect();
+    at_once(&cases, |((status, body), task)| {
+        let name = format!("{task:?} {status} {body:?}");
+        let place = answering(vec![text("never")]);
+        let header = if task[0] == "run" { "request-id" } else { "x-request-id" };
+        let server = Server::start(vec![in_headers(*status, header, body)]);
+        let tape = place.path("tape");
+        let mut command = place.plain(task);
+        command.args(["--provider", "openai-chat", "--model", "scripted"]);
+        command.args(["--base-url", &server.url, "--record", tape.to_str().unwrap()]);
+        let output = command.output().unwrap();
+        let told = said(&output);
+        // Twice the same: of `run`, an answer that is not a decision.
+        let is_answer = *status == 200 && body.contains("Hello");
+        assert_eq!(output.status.success(), is_answer && task[0] != "run", "{name}: {told}");
+        assert_silent(&place, &name, &told);
+        // The control: the header is read, and named without the key, on screen or in the recording.
+        let kept = super::tree(&tape, &[]);
+        let kept = kept.values().any(|(_, bytes)| contains(bytes, "Bearer [key]"));
+        assert!(kept && (is_answer || told.contains("Bearer [key]")), "{name}: {told}");
+        for asked in server.asked() {
+            assert_eq!(asked.header("authorization"), Some(&*format!("Bearer {KEY}")), "{name}");
+        }
+    });
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    String::from_utf8_lossy(bytes).contains(text)
 }

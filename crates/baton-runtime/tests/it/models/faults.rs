@@ -24,7 +24,7 @@ fn streamed(body: &str) -> Script {
 }
 
 /// Each fault, with the kind of error it must become.
-fn faults(wire: Wire) -> Vec<(&'static str, Script, Kind)> {
+pub(super) fn faults(wire: Wire) -> Vec<(&'static str, Script, Kind)> {
     let good = fixtures::stream(wire, Case::ParallelCalls);
     let half = &good[..good.floor_char_boundary(good.len() / 2)];
     let head = reply(200, "", b"");
