@@ -202,8 +202,11 @@ impl Copy {
         let after = State::read(&copy)?;
         let mut more = UNFINISHED.iter().chain(&["lfs", "annex", "commondir"]);
         if let Some(name) = more.find(|name| copy.join(name).symlink_metadata().is_ok()) {
-            let hint = "an operation must be finished or aborted in the command that begins it";
-            return Err(format!(".git/{name} cannot be taken over ({hint})"));
+            let hint = match UNFINISHED.contains(name) {
+                true => " (an operation must be finished or aborted in the command that begins it)",
+                false => "",
+            };
+            return Err(format!(".git/{name} cannot be taken over{hint}"));
         }
         let changes = Changes::of(&self.before, &after)?;
         let settings = state::bytes(&copy.join("config"), load::SMALL).unwrap_or_default();

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -137,6 +137,9 @@ impl Ground {
             moved: Vec::new(),
             is_whole: true,
             is_told: false,
+            closed: BTreeMap::new(),
+            opened: Vec::new(),
+            stuck: BTreeMap::new(),
             is_alone,
             in_use,
         };
@@ -173,6 +176,12 @@ pub struct Repositories {
     is_whole: bool,
     /// True if the user was told that it is not whole.
     is_told: bool,
+    /// Folders that their owner could not look into before the agent's work. They are left as they are.
+    closed: BTreeMap<PathBuf, Look>,
+    /// Folders that an agent closed and that were opened, until the user is told.
+    opened: Vec<PathBuf>,
+    /// What could not be moved aside, and why.
+    stuck: BTreeMap<PathBuf, String>,
     /// True if no other process worked here when this one began.
     is_alone: bool,
     /// Locked as long as an agent works here.
@@ -182,10 +191,13 @@ pub struct Repositories {
 /// Device and inode.
 type Identity = (u64, u64);
 
+/// Identity and time of change.
+type Look = (Identity, i64, i64);
+
 /// A folder at the last look: its entries count as long as its time of change is the same.
 #[derive(Debug, Clone)]
 struct Folder {
-    look: (Identity, i64, i64),
+    look: Look,
     is_settled: bool,
     folders: Vec<OsString>,
     /// Entries by which a repository is found.
@@ -199,7 +211,7 @@ struct Folder {
 impl Repositories {
     /// The repositories that are there now are the user's.
     pub fn accept(&mut self) -> io::Result<()> {
-        self.known = self.look();
+        self.known = self.look(false);
         let Some(file) = &self.ground.file else { return Ok(()) };
         let mut bytes = Vec::new();
         let board = &self.ground.board;
@@ -253,24 +265,30 @@ impl Repositories {
     pub fn move_new_aside(&mut self) -> io::Result<Vec<Moved>> {
         let before = self.moved.len();
         for _ in 0..ROUNDS {
-            let found = self.look();
+            let opened = self.opened.len();
+            let found = self.look(true);
             let state = self.ground.state.as_deref();
             // The user may make a blackboard at the same time.
             let is_users = |path: &Path| {
                 path.file_name().is_some_and(board::is_name) && board::is_made_by_us(path, state)
             };
             let is_new = |own: &(&PathBuf, &Identity)| {
-                self.known.get(own.0) != Some(own.1) && !is_users(own.0)
+                let is_known = self.known.get(own.0) == Some(own.1);
+                !is_known && !self.stuck.contains_key(own.0) && !is_users(own.0)
             };
             let new: Vec<PathBuf> =
                 found.iter().filter(is_new).map(|(path, _)| path.clone()).collect();
-            if new.is_empty() {
+            // In a folder that was opened there may be more than was seen.
+            if new.is_empty() && self.opened.len() == opened {
                 break;
             }
             for path in new {
                 for (from, is_board) in entries_by_which_found(&path) {
-                    let to = moved_aside(&from)?;
-                    self.moved.push(Moved { from, to, is_board });
+                    match moved_aside(&from) {
+                        Ok(to) => self.moved.push(Moved { from, to, is_board }),
+                        // One that stays must not keep the others where they are.
+                        Err(error) => drop(self.stuck.insert(path.clone(), error.to_string())),
+                    }
                 }
             }
         }
@@ -306,6 +324,15 @@ impl Repositories {
             format!("{why}{when}: {}", self.told(&moved).join(", "))
         };
         let mut all: Vec<String> = kinds.map(about).collect();
+        let opened = std::mem::take(&mut self.opened);
+        if !opened.is_empty() {
+            let names: Vec<String> = opened.iter().map(|path| self.shown(path)).collect();
+            all.push(format!(
+                "opened again, since nobody could look into them: {}",
+                names.join(", ")
+            ));
+        }
+        all.extend(self.stuck());
         if !self.is_whole && !self.is_told {
             self.is_told = true;
             all.push(TOO_LARGE.to_owned());
@@ -313,8 +340,38 @@ impl Repositories {
         all
     }
 
-    /// Every repository that is there now. A folder is read again only where it changed.
-    fn look(&mut self) -> BTreeMap<PathBuf, Identity> {
+    /// One line on each thing that could not be moved aside.
+    pub fn stuck(&self) -> Vec<String> {
+        let line = |(path, why): (&PathBuf, &String)| {
+            let path = self.shown(path);
+            format!(
+                "{path} was made by an agent and cannot be moved aside ({why}): remove it before you use git or Baton there"
+            )
+        };
+        self.stuck.iter().map(line).collect()
+    }
+
+    /// The folder as it is now, opened if an agent closed it and `opens` says so.
+    fn looked_at(&mut self, path: &Path, opens: bool) -> io::Result<fs::Metadata> {
+        let own = fs::symlink_metadata(path)?;
+        let is_own = own.uid() == rustix::process::geteuid().as_raw();
+        if !own.is_dir() || !is_own || own.mode() & 0o500 == 0o500 {
+            return Ok(own);
+        }
+        let look = look_of(&own);
+        if !opens {
+            self.closed.insert(path.to_owned(), look);
+        } else if self.closed.get(path) != Some(&look) {
+            fs::set_permissions(path, fs::Permissions::from_mode(own.mode() | 0o700))?;
+            self.opened.push(path.to_owned());
+            return fs::symlink_metadata(path);
+        }
+        Ok(own)
+    }
+
+    /// Every repository that is there now. A folder is read again only where it changed. `opens`: see
+    /// [`Repositories::looked_at`].
+    fn look(&mut self, opens: bool) -> BTreeMap<PathBuf, Identity> {
         let mut before = std::mem::take(&mut self.folders);
         let mut found = BTreeMap::new();
         let mut left = vec![(self.ground.project.clone(), 0)];
@@ -322,7 +379,7 @@ impl Repositories {
         while let Some((path, depth)) = left.pop() {
             // The clock first: what changes after the look is later than it.
             let moment = SystemTime::now();
-            let own = match fs::symlink_metadata(&path) {
+            let own = match self.looked_at(&path, opens) {
                 Ok(own) => own,
                 Err(error) => {
                     // A path that is too long, or a folder that may not be entered.
@@ -337,7 +394,7 @@ impl Repositories {
                 self.is_whole = false;
                 continue;
             }
-            let look = ((own.dev(), own.ino()), own.ctime(), own.ctime_nsec());
+            let look = look_of(&own);
             let known = before.remove(&path).filter(|own| own.is_settled && own.look == look);
             let folder = known.unwrap_or_else(|| Folder::read(&path, look, moment));
             for name in &folder.repositories {
@@ -368,16 +425,16 @@ impl Repositories {
 }
 
 impl Drop for Repositories {
-    /// The agent's work has ended in good order.
+    /// The agent's work has ended in good order, unless something of it is still in the way.
     fn drop(&mut self) {
-        if let Some(file) = &self.ground.file {
+        if let Some(file) = self.ground.file.as_ref().filter(|_| self.stuck.is_empty()) {
             let _ = fs::remove_file(file);
         }
     }
 }
 
 impl Folder {
-    fn read(path: &Path, look: (Identity, i64, i64), moment: SystemTime) -> Folder {
+    fn read(path: &Path, look: Look, moment: SystemTime) -> Folder {
         let (mut folders, mut repositories, mut boards) = (Vec::new(), Vec::new(), Vec::new());
         let (mut head, mut objects, mut refs, mut common) = (false, false, false, false);
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -457,8 +514,24 @@ fn is_settled(changed: (i64, i64), moment: SystemTime) -> bool {
     moment.checked_sub(since).is_some_and(|age| age > TICKS)
 }
 
-/// Renames a file or folder where it is; its new path.
+fn look_of(own: &fs::Metadata) -> Look {
+    ((own.dev(), own.ino()), own.ctime(), own.ctime_nsec())
+}
+
+/// Renames a file or folder where it is, also in a folder that may not be written; its new path.
 fn moved_aside(path: &Path) -> io::Result<PathBuf> {
+    let folder = path.parent().unwrap_or(path);
+    let closed = match renamed(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::metadata(folder)?,
+        done => return done,
+    };
+    fs::set_permissions(folder, fs::Permissions::from_mode(closed.mode() | 0o700))?;
+    let done = renamed(path);
+    let _ = fs::set_permissions(folder, closed.permissions());
+    done
+}
+
+fn renamed(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default();
     for number in 1..1_000 {
         let mut new = name.to_owned();

@@ -52,9 +52,59 @@ const MARK: &str = "BATON_PROCESS";
 /// How often a person's wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A temporary folder for commands. Its name does not begin with a dot: tests of file patterns see it.
-pub fn temporary() -> std::io::Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix("baton-").tempdir()
+/// A temporary folder for commands. It goes with this value, whatever programs made of the rights in it.
+#[derive(Debug)]
+pub struct Temporary {
+    folder: tempfile::TempDir,
+    /// Locked while it is in use.
+    _lock: Option<std::fs::File>,
+}
+
+/// How the names of temporary folders begin. Not with a dot: tests of file patterns see them.
+const TEMPORARY: &str = "baton-";
+/// A folder of a process that was killed is removed when it is older.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
+
+/// A new one. Those of processes that were killed are removed.
+pub fn temporary() -> std::io::Result<Temporary> {
+    remove_left_behind();
+    let folder = tempfile::Builder::new().prefix(TEMPORARY).tempdir()?;
+    let lock = std::fs::File::open(folder.path()).ok().filter(|file| file.try_lock().is_ok());
+    Ok(Temporary { folder, _lock: lock })
+}
+
+fn remove_left_behind() {
+    use std::os::unix::fs::MetadataExt;
+    let own_user = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let random = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY));
+        let is_named = random.is_some_and(|own| own.len() == 6 && !own.contains('-'));
+        let Some(own) = entry.metadata().ok().filter(|own| is_named && own.is_dir()) else {
+            continue;
+        };
+        let age = own.modified().ok().and_then(|time| time.elapsed().ok());
+        let is_old = age.is_some_and(|age| age > LEFT_BEHIND);
+        let is_free = || {
+            let file = std::fs::File::open(entry.path());
+            file.map_or(true, |file| file.try_lock().is_ok())
+        };
+        if own.uid() == own_user && is_old && is_free() {
+            crate::view::remove_folder(&entry.path());
+        }
+    }
+}
+
+impl Temporary {
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        crate::view::remove_folder(self.folder.path());
+    }
 }
 
 /// A program to run.

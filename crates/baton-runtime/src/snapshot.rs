@@ -186,6 +186,16 @@ struct Tracked {
     names: Option<Arc<BTreeSet<String>>>,
 }
 
+/// Lets the owner of a folder look and write there. The rights that it had, if they were not enough.
+fn opened(folder: &Path) -> Option<(PathBuf, fs::Permissions)> {
+    let own = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir)?;
+    let mode = own.permissions().mode();
+    let is_closed = mode & 0o700 != 0o700;
+    let is_open =
+        is_closed && fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o700)).is_ok();
+    is_open.then(|| (folder.to_owned(), own.permissions()))
+}
+
 impl Snapshots {
     pub fn new(project: &Path, board: &Path, disk: Disk) -> Snapshots {
         let known = load::text(&board.join(FOLDER).join("index.json"), MAX_MANIFEST).ok();
@@ -630,6 +640,7 @@ impl Snapshots {
             self.content(&entry.hash)?;
         }
         self.follow_manifest(id, &wanted)?;
+        self.open_folders_of(&wanted);
         let now = self.look_everywhere()?;
         // Whatever is changed or removed now can be had back.
         self.kept = Some(self.written(&now)?);
@@ -652,10 +663,41 @@ impl Snapshots {
             is_kept && now.files.contains_key(*name) && !wanted.files.contains_key(*name)
         };
         for (name, _) in after.files.iter().filter(is_new) {
+            self.open_way(&self.path(name));
             self.disk.remove(&self.path(name))?;
             changed.push(name.clone());
         }
         Ok(changed)
+    }
+
+    /// Lets their owner into the folders of a snapshot's files, as far as they are there: whatever an
+    /// agent did to their rights must not keep its files from coming back. The folders that were closed,
+    /// and their rights.
+    pub fn open_folders(&self, id: &str) -> Result<Vec<(PathBuf, fs::Permissions)>, Error> {
+        Ok(self.open_folders_of(&self.manifest(id)?))
+    }
+
+    fn open_folders_of(&self, wanted: &Manifest) -> Vec<(PathBuf, fs::Permissions)> {
+        let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
+        for name in wanted.files.keys() {
+            let path = self.path(name);
+            if path.parent().is_some_and(|folder| !folders.contains(folder)) {
+                folders.extend(self.folders_above(&path).map(Path::to_owned));
+            }
+        }
+        // Those above come first: what is in a closed one cannot be looked at.
+        folders.iter().filter_map(|folder| opened(folder)).collect()
+    }
+
+    fn open_way(&self, path: &Path) {
+        let mut folders: Vec<&Path> = self.folders_above(path).collect();
+        folders.reverse();
+        folders.into_iter().for_each(|folder| drop(opened(folder)));
+    }
+
+    /// Folders of the project that hold a path, the nearest first, and the project itself.
+    fn folders_above<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = &'p Path> {
+        path.ancestors().skip(1).take_while(|own| own.starts_with(&self.project))
     }
 
     /// What `restore` would do, without doing it: the names of files that it would bring back, and of

@@ -14,7 +14,7 @@ use baton_runtime::approve::{Approvals, Mode, Person};
 use baton_runtime::executor::{Bench, workshop};
 use baton_runtime::model::catalogue::Cost;
 use baton_runtime::model::{Tags, choose};
-use baton_runtime::sandbox::Interrupt;
+use baton_runtime::sandbox::{Interrupt, Temporary};
 use baton_runtime::store::Disk;
 use baton_runtime::turns::{self, Changed, Turns};
 use baton_runtime::{board, git, load};
@@ -162,7 +162,7 @@ struct Talk<'a> {
     config: Config,
     root: PathBuf,
     limit: Duration,
-    temporary: tempfile::TempDir,
+    temporary: Temporary,
 }
 
 impl<'a> Talk<'a> {

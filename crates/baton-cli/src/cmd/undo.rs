@@ -146,7 +146,13 @@ fn listed(wanted: &mut Wanted) -> Outcome {
     let shown = |names: Vec<String>| -> Vec<String> {
         names.iter().map(|name| walk::shown(name)).collect()
     };
-    let (back, gone) = wanted.snapshots.differences(&wanted.id).map_err(failed)?;
+    // Folders that an agent closed are opened for the look, and nothing else is changed.
+    let closed = wanted.snapshots.open_folders(&wanted.id).map_err(failed)?;
+    let differences = wanted.snapshots.differences(&wanted.id);
+    for (folder, rights) in closed.into_iter().rev() {
+        let _ = std::fs::set_permissions(folder, rights);
+    }
+    let (back, gone) = differences.map_err(failed)?;
     let (back, gone) = (shown(back), shown(gone));
     let mut lines: Vec<String> = back.iter().map(|name| format!("would restore {name}")).collect();
     lines.extend(gone.iter().map(|name| format!("would remove {name}")));
@@ -167,6 +173,7 @@ fn done(wanted: &mut Wanted) -> Outcome {
     let Wanted { snapshots, id, when, more } = wanted;
     // A name that is wrong must not cost anything. What was covered then is covered now.
     snapshots.follow(id).map_err(failed)?;
+    snapshots.open_folders(id).map_err(failed)?;
     // What is there now can be had back.
     let mut kept = snapshots.take().map_err(failed)?;
     let mut told = BTreeSet::new();

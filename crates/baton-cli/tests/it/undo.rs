@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use crate::hostile::as_anybody;
 use baton_testkit::{Model, Place, answer, call, decision, report, text};
 use serde_json::{Value, json};
 
@@ -137,4 +138,28 @@ fn where_nothing_can_be_kept_the_user_is_told_and_the_home_folder_is_not_copied(
     assert!(said.contains("`baton undo` does not cover this turn") && said.contains("home folder"));
     let said = undo(&place, &[], 2);
     assert!(said.contains("no turn of exec or chat changed this project"), "{said}");
+}
+
+const GO: [&str; 5] = ["exec", "--prompt", "go", "--approve", "auto"];
+
+/// Rights that an agent took away keep nothing from coming back, also for an ordinary user.
+#[test]
+fn what_an_agent_closed_is_opened_and_comes_back() {
+    for (way, dry) in [
+        ("rm notes.txt src/lib.rs; chmod 0555 src", 2),
+        ("rm notes.txt; chmod 0500 .", 1),
+        ("rm -rf notes.txt src; chmod 0111 .", 2),
+        ("rm src/lib.rs; echo evil > src/evil; chmod 0 src", 2),
+        ("mkdir new; echo x > new/x; chmod 0555 new; rm notes.txt", 2),
+    ] {
+        let place = answering(vec![bash(way), text("done")]);
+        let said = as_anybody(&place, place.command(&GO));
+        let listed = as_anybody(&place, place.plain(&["undo", "--dry-run"]));
+        let lines = listed.lines().filter(|line| line.starts_with("would re")).count();
+        assert_eq!(lines, dry, "{way}: {said} {listed}");
+        let undone = as_anybody(&place, place.plain(&["undo"]));
+        assert_eq!(place.read("project/notes.txt"), "mine\n", "{way}: {undone}");
+        assert_eq!(place.read("project/src/lib.rs"), "fn one() {}\n", "{way}: {undone}");
+        assert!(!place.path("project/src/evil").exists() && !place.path("project/new/x").exists());
+    }
 }

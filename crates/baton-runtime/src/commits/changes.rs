@@ -17,6 +17,8 @@ const TO_ADD: u16 = 0x2000;
 /// Flags by which git does not look at a file: it is assumed to be unchanged, or not checked out.
 const UNSEEN: (u16, u16) = (0x8000, 0x4000);
 const STAGE: u16 = 0x3000;
+/// Each is written by itself.
+const MOST_REFS: usize = 500;
 const MOST_NAME: usize = 4_096;
 const MOST_LINE: usize = 16 << 10;
 
@@ -45,6 +47,9 @@ impl Changes {
     pub(super) fn of(before: &State, after: &State) -> Result<Changes, String> {
         let mut own = Changes::default();
         own.add_refs(before, after)?;
+        if own.refs.len() > MOST_REFS {
+            return Err(format!("more than {MOST_REFS} branches and tags were changed"));
+        }
         own.add_head(before, after)?;
         own.add_logs(before, after)?;
         own.add_marks(before, after)?;

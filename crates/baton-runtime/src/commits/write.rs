@@ -111,6 +111,16 @@ pub(super) fn write(git: &Path, before: &State, changes: &Changes) -> Result<(),
         // A crash leaves nothing among the refs.
         disk.write_through(&path, content, git)
     };
+    // The index first: after a kill in between, what was committed is still to be committed.
+    if let Some(index) = &changes.index {
+        put("index", index)?;
+        let time = before.index.as_ref().map(|(_, time)| *time);
+        // What git noted of a file counts if it is older than the index.
+        if let (Some(time), Ok(file)) = (time, File::options().append(true).open(git.join("index")))
+        {
+            let _ = file.set_modified(time);
+        }
+    }
     for (name, log) in &changes.logs {
         if let Some(log) = log {
             put(&format!("logs/{name}"), log)?;
@@ -125,15 +135,6 @@ pub(super) fn write(git: &Path, before: &State, changes: &Changes) -> Result<(),
         match value {
             Some(value) => put(name, format!("{value}\n").as_bytes())?,
             None => disk.remove(&git.join(name))?,
-        }
-    }
-    if let Some(index) = &changes.index {
-        put("index", index)?;
-        let time = before.index.as_ref().map(|(_, time)| *time);
-        // What git noted of a file counts if it is older than the index.
-        if let (Some(time), Ok(file)) = (time, File::options().append(true).open(git.join("index")))
-        {
-            let _ = file.set_modified(time);
         }
     }
     if let Some(head) = &changes.head {

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use baton_core::policy::{Allowed, Gate};
-use tempfile::TempDir;
 
 use super::Place;
 use crate::caches::{self, Writer};
 use crate::executor::{USUAL, open};
 use crate::load;
-use crate::sandbox::{self, Closed, Confine};
+use crate::sandbox::{self, Closed, Confine, Temporary};
 
 /// Variables that only a gate with the network needs. The address of a proxy may hold a password.
 const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
@@ -21,7 +20,7 @@ pub(super) struct Surroundings {
     pub(super) confine: Confine,
     pub(super) environment: BTreeMap<OsString, OsString>,
     /// Its `TMPDIR`.
-    _temporary: Option<TempDir>,
+    _temporary: Option<Temporary>,
 }
 
 impl Surroundings {

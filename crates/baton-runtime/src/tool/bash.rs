@@ -153,7 +153,8 @@ impl Shell {
             return own.accept().map(|()| Vec::new()).map_err(|error| cannot_look(&error));
         }
         let moved = own.move_new_aside().map_err(|error| cannot_look(&error))?;
-        let about = about_moved(own, &moved);
+        let mut about = about_moved(own, &moved);
+        about.extend(own.stuck());
         let notices = own.notices(&moved, "");
         ready.notices.extend(notices);
         Ok(about)

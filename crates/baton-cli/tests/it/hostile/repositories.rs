@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use baton_testkit::{Model, Place, call, decision, report, text};
 use serde_json::json;
 
-use super::{answering, tree};
+use super::{answering, as_anybody, tree};
 
 /// Makes a repository in `sub` whose settings run a command when somebody looks at it.
 const MAKE: &str = "mkdir -p sub && git init -q sub && echo x > sub/x && git -C sub add x && \
@@ -380,4 +380,39 @@ fn a_project_without_version_control_stays_as_it_is() {
     let said = place.expect(&go, 0);
     assert!(!said.contains("moved aside"), "{said}");
     assert_eq!(left(&place), Vec::<String>::new(), "{said}");
+}
+
+/// Rights that a command takes away keep nothing from being found, moved and told, also for an ordinary
+/// user, whom they stop.
+#[test]
+fn rights_that_are_taken_away_hide_no_repository_and_no_blackboard() {
+    let ways = [
+        "chmod 0555 y",
+        "chmod 1555 y",
+        "chmod 0111 y",
+        "chmod 0311 y",
+        "chmod 0 y",
+        "mkdir -p b/.git; cp -r y/.git b; chmod 0555 b; chmod 0111 y",
+        "mv y/.git . ; chmod 0555 .",
+        "mv y z; mkdir y; mv z y; chmod 0111 y y/z",
+    ];
+    let make = "mkdir -p y/.git/objects y/.git/refs && echo 'ref: refs/heads/m' > y/.git/HEAD && \
+        printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfsmonitor = \"touch %s/ran; false\"\n' $PWD > y/.git/config && \
+        mkdir -p orchestrator/memory/prompts && echo CANARY > orchestrator/memory/prompts/subagent_prompt_dev.md";
+    for way in ways {
+        for closed in ["", "; chmod 0111 orchestrator/memory", "; chmod 0555 orchestrator/memory"] {
+            let line = format!("{make}; {way}{closed}; true");
+            let place = answering(vec![bash(&line), text("done")]);
+            fs::remove_dir_all(place.path("project/.git")).unwrap();
+            let go = ["exec", "--prompt", "go", "--approve", "auto"];
+            let said = as_anybody(&place, place.command(&go));
+            assert!(said.contains("moved aside, since git would run"), "{line}: {said}");
+            assert!(said.contains("since agents do not make blackboards"), "{line}: {said}");
+            for found in [".git/HEAD", "y/.git", "b/.git", "y/z/.git"] {
+                assert!(!place.path("project").join(found).exists(), "{line}: {found}: {said}");
+            }
+            let prompt = "project/orchestrator/memory/prompts/subagent_prompt_dev.md";
+            assert!(!place.path(prompt).exists(), "{line}: {said}");
+        }
+    }
 }
