@@ -7,6 +7,7 @@ mod installed;
 mod known;
 mod layout;
 mod settings;
+mod variables;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
