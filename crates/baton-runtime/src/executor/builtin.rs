@@ -19,12 +19,13 @@ use crate::commits::Commits;
 use crate::load::Environment;
 use crate::model::{Client, Kind};
 use crate::repositories::Ground;
-use crate::sandbox::{self, Closed, Interrupt};
+use crate::sandbox::{self, Closed, Interrupt, Sight};
 use crate::tool::{Shell, Workshop};
 use crate::transcript::Transcript;
 use crate::view::View;
 
-/// Variables that commands of an agent get to see, beside those that the person names.
+/// Variables that commands of an agent get to see, in addition to those of tools
+/// ([`Sight::add_variables`]) and those that the person names.
 const VARIABLES: [&str; 7] = ["PATH", "HOME", "LANG", "LC_*", "TERM", "RUSTUP_HOME", "CARGO_HOME"];
 
 /// Runs a stage with a model and tools.
@@ -108,6 +109,8 @@ pub fn workshop(
             variables.entry(name).or_insert(value);
         }
     }
+    let sight = closed.as_ref().map_or_else(Sight::default, |closed| closed.sight.clone());
+    sight.add_variables(environment, bench.project, &mut variables);
     let shell = Shell {
         environment: variables,
         closed,

@@ -10,7 +10,7 @@ use super::Place;
 use crate::caches::{self, Writer};
 use crate::executor::{USUAL, open};
 use crate::load;
-use crate::sandbox::{self, Closed, Confine, Temporary};
+use crate::sandbox::{self, Closed, Confine, Sight, Temporary};
 
 /// Variables that only a gate with the network needs. The address of a proxy may hold a password.
 const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
@@ -28,6 +28,8 @@ impl Surroundings {
         let names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
         let mut environment = place.environment.named(&names);
         if !place.confined || gate.allows(Allowed::Everything) {
+            let (all, project) = (place.environment, place.project);
+            Sight::default().add_variables(all, project, &mut environment);
             let confine = open(place.confined, place.board);
             return Ok(Surroundings { confine, environment, _temporary: None });
         }
@@ -53,6 +55,7 @@ impl Surroundings {
             place.environment,
             gate.allows(Allowed::Network),
         ));
+        closed.sight.add_variables(place.environment, place.project, &mut environment);
         let confine = Confine::Closed(Box::new(closed));
         Ok(Surroundings { confine, environment, _temporary: Some(temporary) })
     }

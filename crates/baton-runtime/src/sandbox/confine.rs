@@ -198,7 +198,7 @@ pub(super) enum Place {
     Protected(Raw),
     /// A file that is found empty.
     Hidden(Raw),
-    /// A folder in which nothing else is found.
+    /// A folder in which nothing else is found, or a file with another text.
     Covered(Raw, Vec<(Raw, Content)>),
     /// Its own files, in a folder that is covered.
     Shown(Raw),

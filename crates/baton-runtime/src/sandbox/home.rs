@@ -3,8 +3,11 @@
 //! variables of the user and what is on disk. Comes out: paths, nothing is changed.
 
 mod clean;
+mod installed;
 mod known;
 mod layout;
+mod settings;
+mod variables;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,8 +22,6 @@ pub(super) use layout::{Entry, Layout, layout};
 const MOST_PROGRAMS: usize = 2_000;
 /// Links that one path leads through.
 const MOST_LINKS: usize = 40;
-/// Settings of git that include each other.
-const MOST_INCLUDES: usize = 30;
 const MOST_BYTES: u64 = 256 << 10;
 
 /// See the module. All paths are free of links, apart from those that are covered.
@@ -31,14 +32,14 @@ pub struct Sight {
     pub covered: Vec<PathBuf>,
     /// What is seen although it lies in a covered folder.
     pub shown: Vec<PathBuf>,
-    /// What is put into covered folders.
+    /// Files and links that are put into covered folders, and texts in the place of files in folders that are shown.
     pub put: Vec<(PathBuf, Put)>,
 }
 
 /// See [`Sight`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
-    /// A file with this text.
+    /// A file with this text. In a folder that is shown: if a file is there.
     Text(String),
     /// A link that is on disk, too.
     Link(PathBuf),
@@ -198,6 +199,8 @@ struct Maker<'a> {
     named: Vec<PathBuf>,
     needed: Vec<PathBuf>,
     sight: Sight,
+    /// Folders of tools that are seen, with what is hidden in them.
+    installed: Vec<(PathBuf, &'static [known::Hidden])>,
 }
 
 impl Maker<'_> {
@@ -208,6 +211,7 @@ impl Maker<'_> {
             named: needed.to_vec(),
             needed: needed.iter().filter_map(|path| fs::canonicalize(path).ok()).collect(),
             sight: Sight::default(),
+            installed: Vec::new(),
         }
     }
 
@@ -327,13 +331,7 @@ impl Maker<'_> {
     fn show_tools(&mut self) {
         for tool in known::TOOLS {
             for folder in self.places(tool.variables, tool.folder) {
-                match tool.parts {
-                    [] => self.show(&folder),
-                    parts if folder.exists() => {
-                        parts.iter().for_each(|part| self.show(&folder.join(part)));
-                    }
-                    _ => {}
-                }
+                self.show_tool(tool.folder, tool.parts, &folder);
             }
         }
         for home in self.homes.clone() {
@@ -342,6 +340,17 @@ impl Maker<'_> {
         if let Some(wheels) = self.environment.raw("PIP_FIND_LINKS") {
             paths_in(wheels).for_each(|path| self.show(&path));
         }
+    }
+
+    fn show_tool(&mut self, name: &str, parts: &[&str], folder: &Path) {
+        if !folder.exists() {
+            return;
+        }
+        match parts {
+            [] => self.show(folder),
+            parts => parts.iter().for_each(|part| self.show(&folder.join(part))),
+        }
+        self.find_installed(name, folder);
     }
 
     /// Shows what is there, unless it leads to where secrets are.
@@ -426,6 +435,7 @@ impl Maker<'_> {
         let is_shared = prefix.file_name().is_some_and(|name| name == ".local");
         if is_named && is_tool && !is_shared && !self.homes.iter().any(|home| home == prefix) {
             known::PREFIX.iter().for_each(|part| self.show(&prefix.join(part)));
+            self.installed.push((prefix.to_owned(), known::ANY));
         }
     }
 
@@ -443,65 +453,6 @@ impl Maker<'_> {
             self.show_folder_of_programs(&folder, &folder);
         }
         self.show(link);
-    }
-
-    /// Settings without what is secret in them.
-    fn show_settings(&mut self) {
-        for home in self.homes.clone() {
-            let mut left = vec![home.join(".gitconfig")];
-            left.extend(self.places(&[], ".config/git/config"));
-            let mut seen = BTreeSet::new();
-            while let Some(file) = left.pop().filter(|_| seen.len() < MOST_INCLUDES) {
-                if !seen.insert(file.clone()) {
-                    continue;
-                }
-                if let Some(text) = self.settings(&file) {
-                    let own = clean::git(&text, &file, &home);
-                    left.extend(own.includes);
-                    self.put_text(&file, own.text);
-                    own.lists.iter().for_each(|list| self.show_list(list));
-                }
-            }
-        }
-        for folder in self.places(&["CARGO_HOME"], ".cargo") {
-            ["config.toml", "config"].iter().for_each(|name| {
-                self.clean_toml(&folder.join(name), clean::CARGO);
-            });
-        }
-        for file in self.places(&[], ".config/mise/config.toml") {
-            self.clean_toml(&file, clean::MISE);
-        }
-    }
-
-    fn clean_toml(&mut self, file: &Path, tables: &[&str]) {
-        if let Some(text) = self.settings(file).and_then(|text| clean::toml(&text, tables)) {
-            self.put_text(file, text);
-        }
-    }
-
-    /// The text of a file that is covered, and is the user's own.
-    fn settings(&self, file: &Path) -> Option<String> {
-        let real = fs::canonicalize(file).ok()?;
-        let is_seen =
-            self.is_needed(&real) || !self.is_covered(&fs::canonicalize(file.parent()?).ok()?);
-        (!is_seen).then(|| load::text(&real, MOST_BYTES).ok()).flatten()
-    }
-
-    /// Where the file itself is, or the link to it.
-    fn put_text(&mut self, file: &Path, text: String) {
-        let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else { return };
-        if let Some((links, real)) = traced(parent) {
-            self.sight.put.extend(links.into_iter().map(|(at, to)| (at, Put::Link(to))));
-            self.sight.put.push((real.join(name), Put::Text(text)));
-        }
-    }
-
-    /// A list of files that git ignores; its name says that it is git's.
-    fn show_list(&mut self, list: &Path) {
-        let name = list.file_name().unwrap_or_default().to_string_lossy();
-        if name.contains("ignore") || name.contains("attributes") {
-            self.show(list);
-        }
     }
 
     /// The repository that a project is a part of, or a working tree of, where both say so.
@@ -546,6 +497,7 @@ impl Maker<'_> {
     }
 
     fn finished(mut self) -> Sight {
+        self.hide_in_installed();
         // The way to the home folder and to the project may lead through links.
         for path in self.environment.path("HOME").iter().chain(&self.named.clone()) {
             self.show_link(path);

@@ -161,8 +161,13 @@ fn unless_gone(done: io::Result<()>, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes what is in a folder that covers another.
+/// Makes what is in a folder that covers another, or the file in the place of another.
 fn fill(folder: &Path, contents: &[(Raw, Content)]) -> io::Result<()> {
+    if let [(name, Content::Text(text))] = contents
+        && name.path().as_os_str().is_empty()
+    {
+        return fs::File::create_new(folder)?.write_all(text.as_bytes());
+    }
     fs::create_dir(folder)?;
     for (name, content) in contents {
         let at = folder.join(name.path());

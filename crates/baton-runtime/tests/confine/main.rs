@@ -23,7 +23,7 @@ mod views;
 use std::sync::atomic::Ordering;
 
 /// All tests by name.
-const TESTS: [(&str, fn()); 63] = [
+const TESTS: [(&str, fn()); 66] = [
     ("what_is_missing_is_said_and_nothing_runs", missing::refused),
     ("what_cannot_be_protected_is_refused", missing::unprotectable),
     ("no_process_survives", processes::no_process_survives),
@@ -48,6 +48,9 @@ const TESTS: [(&str, fn()); 63] = [
     ("credential_files_that_variables_move_cannot_be_read", secrets::moved),
     ("secrets_are_hidden_whatever_the_home_folder_is", secrets::odd_homes),
     ("settings_are_seen_without_their_secrets", secrets::settings),
+    ("settings_of_tools_are_seen_without_their_secrets", secrets::settings_of_tools),
+    ("settings_that_are_not_understood_are_not_seen", secrets::hostile_settings),
+    ("a_credential_that_is_kept_later_cannot_be_read", secrets::kept_later),
     ("toolchains_are_seen_and_links_to_secrets_are_not", secrets::tools),
     ("what_the_user_names_is_seen", secrets::named),
     ("an_open_program_cannot_touch_what_is_protected", files::open),

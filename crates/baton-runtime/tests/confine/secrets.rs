@@ -30,7 +30,7 @@ fn closed(closed: Closed) -> Confine {
 }
 
 /// Asserts that all of them are read without a sandbox and none in this one.
-fn assert_hidden(ground: &Ground, files: &[String], own: Closed, what: &str) {
+fn assert_hidden(ground: &Ground, files: &[String], own: impl Fn() -> Closed, what: &str) {
     let canary = |file: &String| format!("{CANARY}-{}-", file.replace('/', "%"));
     for file in files {
         fs::create_dir_all(Path::new(file).parent().unwrap()).unwrap();
@@ -40,7 +40,7 @@ fn assert_hidden(ground: &Ground, files: &[String], own: Closed, what: &str) {
     let missing: Vec<&String> =
         files.iter().filter(|file| !outside.contains(&canary(file))).collect();
     assert!(missing.is_empty(), "{what}: not read without a sandbox: {missing:?}");
-    let inside = search(ground, files, closed(own));
+    let inside = search(ground, files, closed(own()));
     let read: Vec<&String> = files.iter().filter(|file| inside.contains(&canary(file))).collect();
     assert!(read.is_empty() && !inside.contains(CANARY), "{what}: {read:?}");
 }
@@ -55,7 +55,7 @@ pub(crate) fn at_home() {
             .collect()
     };
     assert!(credentials::AT_HOME.len() >= 80);
-    assert_hidden(&ground, &files(&home), ground.closed(), "home");
+    assert_hidden(&ground, &files(&home), || ground.closed(), "home");
     // A project that is itself in the home folder is seen, and nothing else.
     let inside = Ground::at(&ground.path("home/work"));
     for name in ["project/src", "temporary", "home"] {
@@ -66,9 +66,8 @@ pub(crate) fn at_home() {
         let board = project.join(".baton");
         Closed::usual(project, &board, &inside.path("temporary"), &environment).unwrap()
     };
-    assert_hidden(&inside, &files(&home), own(&inside.path("project")), "a project below home");
-    let said =
-        inside.shell("echo seen > x; cat x; ls -A ..; ls ~", closed(own(&inside.path("project"))));
+    assert_hidden(&inside, &files(&home), || own(&inside.path("project")), "a project below home");
+    let said = inside.shell("echo seen > x; cat x; ls -A ..", closed(own(&inside.path("project"))));
     assert!(said.starts_with("seen\n"), "{said}");
     println!(
         "  {} files, in a home folder and around a project in one",
@@ -92,8 +91,10 @@ pub(crate) fn moved() {
     for (name, value, file) in &all {
         fs::create_dir_all(Path::new(file).parent().unwrap()).unwrap();
         fs::write(file, "").unwrap();
-        let own = ground.closed_with(&[(name, value)]);
+        let own = || ground.closed_with(&[(name, value)]);
         assert_hidden(&ground, std::slice::from_ref(file), own, name);
+        // The next test reads the other files of the folder, too.
+        fs::remove_file(file).unwrap();
     }
     // All at once, with a list of which each is hidden.
     let second = format!("{folder}/kube/b");
@@ -104,7 +105,7 @@ pub(crate) fn moved() {
     variables.push(("KUBECONFIG", &list));
     let mut files: Vec<String> = all.iter().map(|(_, _, file)| file.clone()).collect();
     files.push(second);
-    assert_hidden(&ground, &files, ground.closed_with(&variables), "all variables");
+    assert_hidden(&ground, &files, || ground.closed_with(&variables), "all variables");
     // In the project the file is hidden and the rest is not; the project itself never is.
     let own = ground.path("project/key.json");
     fs::write(&own, "").unwrap();
@@ -120,8 +121,8 @@ pub(crate) fn moved() {
         assert_eq!(said, "seen\n", "{value}");
     }
     let file = own.to_str().unwrap().to_owned();
-    let hidden = ground.closed_with(&[("GOOGLE_APPLICATION_CREDENTIALS", &file)]);
-    assert_hidden(&ground, &[file], hidden, "in the project");
+    let hidden = || ground.closed_with(&[("GOOGLE_APPLICATION_CREDENTIALS", &file)]);
+    assert_hidden(&ground, std::slice::from_ref(&file), hidden, "in the project");
     println!("  {count} variables, one by one and together");
 }
 
@@ -214,6 +215,148 @@ pub(crate) fn settings() {
         ground.run(&["sh", "-c", line], ground.confine()).stdout.text(),
         "Ada ada@example.org HEAD -> trunk\n"
     );
+}
+
+/// Settings of tools; `HOME` and `SECRET` are put in.
+const SETTINGS: &[(&str, &str)] = &[
+    (".config/go/env", "GOPATH=HOME/named/go\nGOMODCACHE=HOME/.gnupg\nGOAUTH=SECRET\n"),
+    (
+        ".bundle/config",
+        "---\nBUNDLE_PATH: \"HOME/named/gems\"\nBUNDLE_CORP__EXAMPLE: \"u:SECRET\"\n",
+    ),
+    (
+        ".config/hatch/config.toml",
+        "[publish.index]\nauth = \"SECRET\"\n[dirs]\ndata = \"HOME/named/hatch\"\ncache = \"HOME\"\n",
+    ),
+    (
+        ".config/pypoetry/config.toml",
+        "cache-dir = \"HOME/.gradle\"\n[virtualenvs]\npath = \"HOME/named/poetry\"\n[http-basic.a]\npassword = \"SECRET\"\n",
+    ),
+    (".cabal/config", "password: SECRET\nstore-dir: HOME/.m2\nremote-repo-cache: HOME/.config\n"),
+    (
+        ".m2/settings.xml",
+        "<settings><localRepository>${user.home}/named/maven</localRepository><servers><server><password>SECRET</password></server></servers></settings>",
+    ),
+    (".m2/settings-security.xml", "SECRET"),
+    (".conan2/.conan.db", "SECRET"),
+    (".conan2/global.conf", "tools.build:jobs=7\nuser.x:y=SECRET\n"),
+    (
+        ".conan2/remotes.json",
+        "{\"remotes\": [{\"name\": \"own\", \"url\": \"https://u:SECRET@own.example\"}]}",
+    ),
+    (
+        ".sdkman/candidates/maven/3/conf/settings.xml",
+        "<settings><offline>true</offline><servers>SECRET</servers></settings>",
+    ),
+    (".rbenv/versions/3/etc/gemrc", "SECRET"),
+];
+
+fn with_settings() -> Ground {
+    let ground = Ground::new();
+    let home = ground.path("home");
+    for (name, text) in SETTINGS {
+        let text = text.replace("HOME", home.to_str().unwrap()).replace("SECRET", CANARY);
+        ground.write(&format!("home/{name}"), &text);
+    }
+    ground
+}
+
+/// What is shown of the settings of tools, and the folders that they name.
+pub(crate) fn settings_of_tools() {
+    let ground = with_settings();
+    let named =
+        ["go/pkg/mod/a", "gems/ruby/a", "hatch/env/virtual/p/h/e/a", "poetry/own/a", "maven/a.jar"];
+    for name in named {
+        ground.write(&format!("home/named/{name}"), "visible\n");
+    }
+    // Files near those that are shown, and where a setting leads in vain.
+    let hidden = [
+        "named/go/a",
+        "named/poetry/own/pip.conf",
+        "named/other",
+        ".gnupg/a",
+        ".gradle/a",
+        ".config/a",
+        ".m2/a",
+    ];
+    for name in hidden {
+        ground.write(&format!("home/{name}"), CANARY);
+    }
+    let names = |all: &[&str]| all.join(" ");
+    let settings: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
+    let line = format!(
+        "cd ~; cat {}; for i in {}; do grep -q visible named/$i || echo missing $i; done; cat {}; exit 0",
+        names(&settings),
+        names(&named),
+        names(&hidden)
+    );
+    let run = |confine: Confine| ground.run(&["sh", "-c", &line], confine).stdout.text();
+    let outside = run(Confine::Off);
+    assert_eq!(outside.matches(CANARY).count(), 19, "{outside}");
+    let inside = run(ground.confine());
+    assert!(!inside.contains(CANARY) && !inside.contains("missing"), "{inside}");
+    for text in [
+        "named/go",
+        "named/gems",
+        "named/hatch",
+        "named/poetry",
+        "jobs=7",
+        "https://own.example",
+        "<offline>true",
+        "--- {}",
+    ] {
+        assert!(inside.contains(text), "{text}: {inside}");
+    }
+    // Nothing of it can be written or moved.
+    let line = "cd ~; for i in .config/go/env .m2/settings.xml .sdkman/candidates/maven/3/conf/settings.xml .rbenv/versions/3/etc/gemrc; \
+        do (echo x > $i) 2>/dev/null && echo written $i; (mv $i $i.old) 2>/dev/null && echo moved $i; done; exit 0";
+    assert_eq!(ground.run(&["sh", "-c", line], ground.confine()).stdout.text(), "");
+}
+
+/// Settings that are too large, not text, a link to a secret, or a pipe are not there.
+pub(crate) fn hostile_settings() {
+    let ground = with_settings();
+    ground.write("home/.gnupg/a", CANARY);
+    let in_tools = |name: &str| name.contains("sdkman") || name.contains("rbenv");
+    for (name, _) in SETTINGS.iter().filter(|(name, _)| !in_tools(name)) {
+        let path = ground.path("home").join(name);
+        let look = || {
+            let line = format!("cat {} 2>/dev/null; exit 0", path.display());
+            ground.run(&["sh", "-c", &line], ground.confine()).stdout.text()
+        };
+        fs::write(&path, format!("{CANARY}\n").repeat(1 << 16)).unwrap();
+        assert_eq!(look(), "", "{name}: huge");
+        fs::write(&path, [b"jobs: 1\nGOOS=linux\n\xff\xfe".as_slice(), CANARY.as_bytes()].concat())
+            .unwrap();
+        assert_eq!(look(), "", "{name}: not UTF-8");
+        fs::remove_file(&path).unwrap();
+        symlink(ground.path("home/.gnupg/a"), &path).unwrap();
+        assert!(!look().contains(CANARY), "{name}: a link");
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(look(), "", "{name}: a pipe");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+/// A token that is kept in the folder of a tool after the agent began is hidden, too.
+pub(crate) fn kept_later() {
+    let ground = Ground::new();
+    ground.write("home/.nvm/versions/node/v20/bin/node", "visible\n");
+    ground.write("home/.rbenv/versions/3/bin/ruby", "visible\n");
+    let own = ground.closed();
+    for name in [".nvm/versions/node/v20/etc/npmrc", ".rbenv/versions/3/etc/gemrc"] {
+        ground.write(&format!("home/{name}"), CANARY);
+    }
+    let line = "cd ~; cat .nvm/versions/node/v20/bin/node .rbenv/versions/3/bin/ruby .nvm/versions/node/v20/etc/npmrc .rbenv/versions/3/etc/gemrc";
+    assert_eq!(ground.shell(line, closed(own)), "visible\nvisible\n--- {}\n");
 }
 
 /// Toolchains at home, where variables move them, and behind links.

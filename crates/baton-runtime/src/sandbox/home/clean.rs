@@ -1,9 +1,36 @@
 //! Settings of the user without what is secret in them: goes in the text of a file, comes out a text
 //! with the settings that are known to hold no secret, in the same words.
 
+mod lines;
+mod maven;
+
 use std::path::{Path, PathBuf};
 
 use baton_core::document::{Document, Node, Value};
+
+pub(super) use lines::{bundle, cabal, conan, conan_remotes, go};
+pub(super) use maven::maven;
+
+/// Settings that may be seen, and the folders that they name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Cleaned {
+    pub(super) text: String,
+    pub(super) folders: Vec<Named>,
+}
+
+/// A folder that a setting names, in the words of the setting, and the folder of a tool that it is in
+/// the place of: the same parts of it are seen.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) path: String,
+    pub(super) instead_of: &'static str,
+}
+
+impl Cleaned {
+    fn names(&mut self, path: &str, instead_of: &'static str) {
+        self.folders.push(Named { path: path.to_owned(), instead_of });
+    }
+}
 
 /// Words in the name of a setting or a variable that show that its value is a secret.
 const SECRET_WORDS: [&str; 9] = [
@@ -338,7 +365,7 @@ fn value_of(text: &str) -> Option<(String, &str)> {
 }
 
 /// Tables of cargo's own settings that are seen.
-pub(super) const CARGO: &[&str] = &[
+const CARGO: &[&str] = &[
     "alias",
     "build",
     "cache",
@@ -360,11 +387,75 @@ pub(super) const CARGO: &[&str] = &[
     "unstable",
 ];
 /// Of those of mise.
-pub(super) const MISE: &[&str] = &["tools", "settings", "alias", "tool_alias", "plugins"];
+const MISE: &[&str] = &["tools", "settings", "alias", "tool_alias", "plugins"];
+
+/// Tables of the settings of Hatch: not `publish`, which has the users and passwords of package indexes.
+const HATCH: &[&str] = &["dirs", "mode", "project", "projects", "shell", "template", "terminal"];
+/// Tables and keys of the settings of Poetry.
+const POETRY: &[&str] = &["cache-dir", "virtualenvs"];
+
+/// Settings of cargo. A wrapper that needs a server outside of the sandbox is left out.
+pub(super) fn cargo(text: &str) -> Option<Cleaned> {
+    let text = toml(text, CARGO)?;
+    let needs_server = |line: &&str| {
+        let is_wrapper = line.starts_with("\"build\".\"rustc-wrapper\"")
+            || line.starts_with("\"build\".\"rustc-workspace-wrapper\"");
+        is_wrapper && line.contains("sccache")
+    };
+    let lines = text.lines().filter(|line| !needs_server(line));
+    let text = lines.map(|line| format!("{line}\n")).collect();
+    Some(Cleaned { text, ..Cleaned::default() })
+}
+
+pub(super) fn mise(text: &str) -> Option<Cleaned> {
+    Some(Cleaned { text: toml(text, MISE)?, ..Cleaned::default() })
+}
+
+pub(super) fn hatch(text: &str) -> Option<Cleaned> {
+    let mut out = Cleaned { text: toml(text, HATCH)?, ..Cleaned::default() };
+    for (setting, instead_of) in [
+        (&["dirs", "data"][..], ".local/share/hatch"),
+        (&["dirs", "cache"], ".cache/hatch"),
+        (&["dirs", "env", "virtual"], ".local/share/hatch/env/virtual"),
+    ] {
+        if let Some(path) = string(&out.text, setting) {
+            out.names(&path, instead_of);
+        }
+    }
+    Some(out)
+}
+
+pub(super) fn poetry(text: &str) -> Option<Cleaned> {
+    let mut out = Cleaned { text: toml(text, POETRY)?, ..Cleaned::default() };
+    let cache = string(&out.text, &["cache-dir"]);
+    if let Some(path) = &cache {
+        out.names(path, ".cache/pypoetry");
+    }
+    // A path that begins in the cache's folder, as the default does, is seen with it.
+    if let Some(path) = string(&out.text, &["virtualenvs", "path"]) {
+        let cache = cache.as_deref().unwrap_or("~/.cache/pypoetry");
+        out.names(&path.replace("{cache-dir}", cache), ".virtualenvs");
+    }
+    Some(out)
+}
+
+/// The text of a setting in TOML.
+fn string(text: &str, path: &[&str]) -> Option<String> {
+    let mut document = Document::toml(text).ok()?;
+    let mut node = &mut document.root;
+    for name in path {
+        let Value::Object(entries) = &mut node.value else { return None };
+        node = entries.iter_mut().find(|(key, _)| key.name == *name).map(|(_, node)| node)?;
+    }
+    match &node.value {
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
 
 /// A TOML file with these tables alone, without the settings that are secrets by their names and
 /// without user names and passwords in addresses. `None`: it is not TOML.
-pub(super) fn toml(text: &str, tables: &[&str]) -> Option<String> {
+fn toml(text: &str, tables: &[&str]) -> Option<String> {
     let document = Document::toml(text).ok()?;
     let mut out = String::new();
     let Value::Object(entries) = &document.root.value else { return None };
@@ -415,21 +506,41 @@ fn toml_quoted(text: &str) -> String {
 }
 
 /// Every `scheme://user:password@host` of a text as `scheme://host`, and addresses without queries.
-pub(super) fn without_passwords(text: &str) -> String {
+fn without_passwords(text: &str) -> String {
+    let is_end = |c: char| c.is_whitespace() || "\"<>".contains(c);
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
         out.push_str(before);
         out.push_str("://");
-        let end = after.find(|c: char| c.is_whitespace() || "\"'<>,".contains(c));
-        let (address, left) = after.split_at(end.unwrap_or(after.len()));
-        let authority = address.find(['/', '?', '#']).unwrap_or(address.len());
-        let start = address[..authority].rfind('@').map_or(0, |at| at + 1);
-        out.push_str(address[start..].split('?').next().unwrap_or_default());
-        rest = left;
+        // A comma or a quote can be a part of a password.
+        let end = after.find(|c: char| is_end(c) || "/?#|\\".contains(c)).unwrap_or(after.len());
+        // The next address of a list, whose scheme this is.
+        let is_followed = after[..end].ends_with(':') && after[end..].starts_with("//");
+        let (authority, left) = after.split_at(if is_followed { end - 1 } else { end });
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let (word, next) = left.split_at(left.find(is_end).unwrap_or(left.len()));
+        if host.split(',').any(has_word_as_port) {
+            // A password with a `/` in it: this is not an address.
+            rest = next;
+            continue;
+        }
+        out.push_str(host);
+        rest = match word.split_once('?') {
+            Some((word, _)) => {
+                out.push_str(&without_passwords(word));
+                next
+            }
+            None => left,
+        };
     }
     out.push_str(rest);
     out
+}
+
+fn has_word_as_port(host: &str) -> bool {
+    let port = host.rsplit(']').next().unwrap_or_default().rsplit_once(':');
+    port.is_some_and(|(_, port)| port.chars().any(|c| !c.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -502,7 +613,7 @@ mod tests {
             [registries.own]\nindex = \"sparse+https://u:CANARY@own.example/index/?k=CANARY\"\ntoken = \"CANARY\"\nsecret-key = \"CANARY\"\n\
             [http]\nproxy = \"u:CANARY@proxy:3128\"\ntimeout = 5\n[env]\nMY_TOKEN = \"CANARY\"\nOPENSSL_DIR = { value = \"ssl\", relative = true }\n\
             [target.'cfg(unix)']\nrustflags = [\"-C\", \"link-arg=x\"]\n[net]\noffline = true\n[credential-alias]\nx = \"CANARY\"\n[unknown]\nx = \"CANARY\"\n";
-        let own = toml(text, CARGO).unwrap();
+        let own = cargo(text).unwrap().text;
         insta::assert_snapshot!(own, @r#"
         "registry"."default" = "own"
         "registries"."own"."index" = "sparse+https://own.example/index/"
@@ -513,6 +624,69 @@ mod tests {
         "net"."offline" = true
         "#);
         assert!(Document::toml(&own).is_ok());
-        assert_eq!(toml("x = ", CARGO), None);
+        assert_eq!(cargo("x = "), None);
+    }
+
+    #[test]
+    fn a_wrapper_of_cargo_that_needs_a_server_is_left_out() {
+        let text = "build = { rustc-wrapper = \"/opt/bin/sccache\", jobs = 2 }\n";
+        assert_eq!(cargo(text).unwrap().text, "\"build\".\"jobs\" = 2\n");
+        let text = "[build]\nrustc-wrapper = \"own\"\nrustc-workspace-wrapper = \"sccache\"\n";
+        assert_eq!(cargo(text).unwrap().text, "\"build\".\"rustc-wrapper\" = \"own\"\n");
+    }
+
+    #[test]
+    fn hatch_and_poetry_keep_their_folders_and_lose_what_they_publish_with() {
+        let paths = |own: &Cleaned| -> Vec<(String, &'static str)> {
+            own.folders.iter().map(|own| (own.path.clone(), own.instead_of)).collect()
+        };
+        let text = "mode = \"local\"\n[dirs]\nproject = []\ndata = \"/home/a/data\"\ncache = \"/home/a/cache\"\n[dirs.env]\nvirtual = \"/home/a/envs\"\n\
+            [publish.index]\nuser = \"CANARY\"\nauth = \"CANARY\"\n[template]\nname = \"Ada\"\n[projects]\na = \"https://u:CANARY@h/a\"\n[unknown]\nx = \"CANARY\"\n";
+        let own = hatch(text).unwrap();
+        insta::assert_snapshot!(own.text, @r#"
+        "mode" = "local"
+        "dirs"."project" = []
+        "dirs"."data" = "/home/a/data"
+        "dirs"."cache" = "/home/a/cache"
+        "dirs"."env"."virtual" = "/home/a/envs"
+        "template"."name" = "Ada"
+        "projects"."a" = "https://h/a"
+        "#);
+        assert_eq!(paths(&own).len(), 3);
+        let text = "cache-dir = \"/home/a/cache\"\n[virtualenvs]\nin-project = true\npath = \"{cache-dir}/envs\"\n[repositories.corp]\nurl = \"https://u:CANARY@h\"\n\
+            [http-basic.corp]\nusername = \"CANARY\"\npassword = \"CANARY\"\n[pypi-token]\npypi = \"CANARY\"\n[certificates.a]\ncert = \"CANARY\"\n";
+        let own = poetry(text).unwrap();
+        insta::assert_snapshot!(own.text, @r#"
+        "cache-dir" = "/home/a/cache"
+        "virtualenvs"."in-project" = true
+        "virtualenvs"."path" = "{cache-dir}/envs"
+        "#);
+        let named = [("/home/a/cache", ".cache/pypoetry"), ("/home/a/cache/envs", ".virtualenvs")];
+        assert_eq!(paths(&own), named.map(|(path, own)| (path.to_owned(), own)));
+        let deep = format!("a = {}", "[".repeat(100_000));
+        for bad in ["x = ", "CANARY", "[virtualenvs", &deep] {
+            assert_eq!((hatch(bad), poetry(bad), mise(bad)), (None, None, None), "{bad:.40}");
+        }
+        assert_eq!(paths(&poetry("virtualenvs = 1\ncache-dir = 2\n").unwrap()), []);
+    }
+
+    #[test]
+    fn addresses_lose_users_passwords_and_queries() {
+        for (text, expected) in [
+            ("https://h/a@b", "https://h/a@b"),
+            ("https://u:p@h:80/a?k=v x", "https://h:80/a x"),
+            ("https://u:p,q'r@h/", "https://h/"),
+            ("https://u:p@a,https://v:q@b", "https://a,https://b"),
+            ("https://a:80,https://v:q@b:81,direct", "https://a:80,https://b:81,direct"),
+            ("https://u:p@a|https://v:q@b", "https://a|https://b"),
+            ("https://u:p/q@h/", "https://"),
+            ("https://[::1]:80/", "https://[::1]:80/"),
+            ("file:///a/b", "file:///a/b"),
+            ("https://a?x,https://u:p@b", "https://a"),
+            ("://", "://"),
+            ("://u:p@://v:q@", "://://"),
+        ] {
+            assert_eq!(without_passwords(text), expected, "{text}");
+        }
     }
 }

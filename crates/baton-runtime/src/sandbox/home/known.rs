@@ -43,7 +43,9 @@ pub(super) const TOOLS: &[Tool] = &[
     whole(&[], ".local/share/virtualenvs"),
     part(&[], ".cache/pypoetry", &["cache", "artifacts", "virtualenvs"]),
     part(&[], ".local/share/pypoetry", &["venv", "python"]),
-    whole(&[], ".local/share/hatch"),
+    whole(&[], ".local/share/pdm/venvs"),
+    whole(&[], ".local/share/pdm/python"),
+    part(&[], ".local/share/hatch", &["env", "pythons"]),
     whole(&[], ".cache/hatch"),
     part(&["RYE_HOME"], ".rye", &["py", "shims", "tools", "self", "uv", "env"]),
     part(&["PIXI_HOME"], ".pixi", &["bin", "envs"]),
@@ -58,7 +60,7 @@ pub(super) const TOOLS: &[Tool] = &[
     whole(&["PRE_COMMIT_HOME"], ".cache/pre-commit"),
     // JavaScript.
     whole(&["NVM_DIR"], ".nvm"),
-    part(&["VOLTA_HOME"], ".volta", &["bin", "tools", "cache"]),
+    part(&["VOLTA_HOME"], ".volta", &["bin", "tools", "cache", "layout.v4"]),
     whole(&["FNM_DIR"], ".local/share/fnm"),
     whole(&[], ".fnm"),
     whole(&["NODENV_ROOT"], ".nodenv"),
@@ -95,7 +97,7 @@ pub(super) const TOOLS: &[Tool] = &[
         ".sdkman",
         &["bin", "candidates", "contrib", "etc", "libexec", "src", "var"],
     ),
-    part(&["M2_HOME", "MAVEN_USER_HOME"], ".m2", &["repository", "wrapper"]),
+    part(&["M2_HOME", "MAVEN_USER_HOME"], ".m2", &["repository", "wrapper", "toolchains.xml"]),
     part(&["GRADLE_USER_HOME"], ".gradle", &["caches", "wrapper", "jdks", "native"]),
     part(&[], ".ivy2", &["cache", "local"]),
     part(&[], ".sbt", &["boot", "launchers"]),
@@ -160,6 +162,7 @@ pub(super) const TOOLS: &[Tool] = &[
     // Others, and tools that manage tools.
     whole(&["ASDF_DIR", "ASDF_DATA_DIR"], ".asdf"),
     whole(&["MISE_DATA_DIR"], ".local/share/mise"),
+    whole(&["MISE_STATE_DIR"], ".local/state/mise"),
     whole(&[], ".local/share/rtx"),
     part(&["PROTO_HOME"], ".proto", &["bin", "shims", "tools", "plugins"]),
     part(&[], ".foundry", &["bin", "share", "versions", "cache"]),
@@ -170,7 +173,11 @@ pub(super) const TOOLS: &[Tool] = &[
     whole(&[], ".tfenv"),
     whole(&["VCPKG_ROOT"], "vcpkg"),
     whole(&[], ".cache/vcpkg"),
-    part(&["CONAN_HOME"], ".conan2", &["p", "profiles"]),
+    part(
+        &["CONAN_HOME"],
+        ".conan2",
+        &["p", "profiles", "settings.yml", "extensions", "migrations", "version.txt"],
+    ),
     part(&[], ".conan", &["data", "profiles"]),
     part(&[], ".platformio", &["packages", "platforms", "penv"]),
     part(&[], ".espressif", &["dist", "tools", "python_env"]),
@@ -200,6 +207,147 @@ pub(super) const TOOLS: &[Tool] = &[
     // What git ignores.
     whole(&[], ".config/git/ignore"),
     whole(&[], ".config/git/attributes"),
+];
+
+/// Variables with paths of tools and libraries that move no folder of `TOOLS`. Not in it:
+/// `LD_LIBRARY_PATH` and others that change what Baton itself loads before it confines a program.
+pub(super) const PATHS: &[&str] = &[
+    "ANDROID_NDK_HOME",
+    "ANT_HOME",
+    "CLASSPATH",
+    "CMAKE_PREFIX_PATH",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CURL_CA_BUNDLE",
+    "C_INCLUDE_PATH",
+    "ERL_LIBS",
+    "GEM_HOME",
+    "GEM_PATH",
+    "GOBIN",
+    "GRADLE_HOME",
+    "JDK_HOME",
+    "LIBCLANG_PATH",
+    "LIBRARY_PATH",
+    "MAVEN_HOME",
+    "NODE_PATH",
+    "NVM_BIN",
+    "OPAM_SWITCH_PREFIX",
+    "OPENSSL_DIR",
+    "PERL5LIB",
+    "PERL_LOCAL_LIB_ROOT",
+    "PIP_FIND_LINKS",
+    "PKG_CONFIG_PATH",
+    "PYTHONPATH",
+    "REQUESTS_CA_BUNDLE",
+    "RUBYLIB",
+    "R_LIBS_USER",
+    "SSL_CERT_DIR",
+];
+
+/// A place where versions and environments are installed: the folder of a tool, below it the folders that hold
+/// one each (`*` ends a name), and what is hidden in each.
+pub(super) struct Installed {
+    pub(super) folder: &'static str,
+    pub(super) below: &'static [&'static str],
+    pub(super) hidden: &'static [Hidden],
+}
+
+/// Files and folders in which an installed tool keeps tokens and passwords.
+pub(super) type Hidden = &'static [&'static str];
+
+const fn installed(
+    folder: &'static str,
+    below: &'static [&'static str],
+    hidden: &'static [Hidden],
+) -> Installed {
+    Installed { folder, below, hidden }
+}
+
+/// `npm config set --location=global`.
+const NODE: Hidden = &["etc/npmrc", "lib/node_modules/npm/npmrc"];
+/// `pip config --site set`, and what virtualenvwrapper runs.
+const PYTHON: Hidden = &["pip.conf", "bin/postactivate", "bin/preactivate"];
+/// `conda config --env` and `conda env config vars set`, and the file of variables that its manual names.
+const CONDA_FILES: Hidden = &[
+    ".condarc",
+    "condarc",
+    "condarc.d",
+    "conda-meta/state",
+    "etc/conda/activate.d/env_vars.sh",
+    "pip.conf",
+    "etc/npmrc",
+];
+const RUBY: Hidden = &["etc/gemrc"];
+const MAVEN: Hidden = &["conf/settings.xml", "conf/settings-security.xml"];
+const GRADLE: Hidden = &["init.d", "gradle.properties"];
+
+/// Files that are hidden in every folder of an installed tool that no other list knows.
+pub(super) const ANY: &[Hidden] = &[NODE, PYTHON, RUBY, MAVEN, GRADLE];
+/// See [`Installed`]. An empty name: the folder itself.
+pub(super) const INSTALLED: &[Installed] = &[
+    installed(".pyenv", &["versions/*", "versions/*/envs/*"], &[PYTHON, CONDA_FILES]),
+    installed(".local/share/uv/python", &["*"], &[PYTHON]),
+    installed(".local/share/uv/tools", &["*"], &[PYTHON]),
+    installed(".local/share/pipx", &["venvs/*", "shared"], &[PYTHON]),
+    installed(".local/pipx", &["venvs/*", "shared"], &[PYTHON]),
+    installed(".venv", &[""], &[PYTHON, NODE]),
+    installed(
+        ".virtualenvs",
+        &["", "*"],
+        &[PYTHON, NODE, &["postactivate", "preactivate", "postmkvirtualenv"]],
+    ),
+    installed(".local/share/virtualenvs", &["*"], &[PYTHON, NODE]),
+    installed(".cache/pypoetry", &["virtualenvs/*"], &[PYTHON, NODE]),
+    installed(".local/share/pypoetry", &["venv", "python/*"], &[PYTHON]),
+    installed(".local/share/pdm/venvs", &["*"], &[PYTHON, NODE]),
+    installed(".local/share/pdm/python", &["*"], &[PYTHON]),
+    installed(".local/share/hatch", &["env/virtual/*/*/*", "pythons/*/*"], &[PYTHON, NODE]),
+    installed(".local/share/hatch/env/virtual", &["*", "*/*", "*/*/*"], &[PYTHON, NODE]),
+    installed(".rye", &["self/venv", "py/*", "tools/*"], &[PYTHON]),
+    installed(".pixi", &["envs/*"], &[CONDA_FILES]),
+    installed("miniconda3", &["", "envs/*"], &[CONDA_FILES]),
+    installed("anaconda3", &["", "envs/*"], &[CONDA_FILES]),
+    installed("miniforge3", &["", "envs/*"], &[CONDA_FILES]),
+    installed("mambaforge", &["", "envs/*"], &[CONDA_FILES]),
+    installed("micromamba", &["", "envs/*"], &[CONDA_FILES]),
+    installed(".conda", &["envs/*"], &[CONDA_FILES]),
+    installed(".local/share/mamba", &["", "envs/*"], &[CONDA_FILES]),
+    installed(".cache/pre-commit", &["*/py_env-*", "*/node_env-*"], &[PYTHON, NODE]),
+    installed(".nvm", &["versions/node/*", "versions/io.js/*"], &[NODE]),
+    installed(".volta", &["tools/image/*/*"], &[NODE]),
+    installed(".local/share/fnm", &["node-versions/*/installation"], &[NODE]),
+    installed(".fnm", &["node-versions/*/installation"], &[NODE]),
+    installed(".nodenv", &["versions/*"], &[NODE]),
+    installed("n", &["", "n/versions/*/*"], &[NODE]),
+    installed(".npm-global", &[""], &[NODE]),
+    installed(".npm-packages", &[""], &[NODE]),
+    installed(".local/share/pnpm", &["nodejs/*"], &[NODE]),
+    installed("emsdk", &["node/*"], &[NODE]),
+    installed(".sdkman", &["candidates/*/*"], &[MAVEN, GRADLE]),
+    installed(
+        ".m2",
+        &["", "wrapper/dists/*", "wrapper/dists/*/*", "wrapper/dists/*/*/*"],
+        &[MAVEN],
+    ),
+    installed(
+        ".gradle",
+        &["wrapper/dists/*", "wrapper/dists/*/*", "wrapper/dists/*/*/*"],
+        &[GRADLE],
+    ),
+    installed(".rbenv", &["versions/*"], &[RUBY]),
+    installed(".rvm", &["rubies/*"], &[RUBY]),
+    installed(".asdf", &["installs/*/*"], ANY),
+    installed(".local/share/mise", &["installs/*/*"], ANY),
+    installed(".local/share/rtx", &["installs/*/*"], ANY),
+    installed(".proto", &["tools/*/*"], ANY),
+    installed(".linuxbrew", &[""], ANY),
+    installed(".platformio", &["penv"], &[PYTHON]),
+    installed(".espressif", &["python_env/*"], &[PYTHON]),
+    installed(
+        ".conan2",
+        &[""],
+        &[&["extensions/plugins/auth_remote.py", "extensions/plugins/auth_source.py"]],
+    ),
 ];
 
 /// The folders and files of an installed tool beside its `bin`.
@@ -413,19 +561,30 @@ pub(super) const SECRET_PATHS: &[&str] = &[
 pub(super) const SECRET_WORDS: [&str; 9] =
     ["KEY", "TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "AUTH", "NETRC", "VAULT"];
 /// Folders that hold tools and secrets: seen as home is.
-pub(super) const MIXED: [&str; 6] = [
+pub(super) const MIXED: &[&str] = &[
     "XDG_CONFIG_HOME",
     "XDG_CACHE_HOME",
     "XDG_DATA_HOME",
     "XDG_STATE_HOME",
+    "CABAL_DIR",
     "CARGO_HOME",
+    "CONAN_HOME",
     "GRADLE_USER_HOME",
+    "HEX_HOME",
+    "MAVEN_USER_HOME",
+    "PIXI_HOME",
+    "PUB_CACHE",
+    "RYE_HOME",
+    "STACK_ROOT",
 ];
 /// Where secrets are in such a folder that is in the project itself, and cannot be covered.
 pub(super) const MIXED_SECRETS: &[&str] = &[
     "credentials",
+    "credentials.json",
     "credentials.toml",
     "gradle.properties",
+    "hex.config",
+    "settings-security.xml",
     "gh",
     "gcloud",
     "git/credentials",

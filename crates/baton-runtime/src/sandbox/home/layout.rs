@@ -19,6 +19,7 @@ pub(in crate::sandbox) enum Entry {
 /// See the module. No path lies in a covered folder, unless something is shown between them.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct Layout {
+    /// Each with its entries. A file in the place of another has one, without a name.
     pub(in crate::sandbox) folders: BTreeMap<PathBuf, BTreeMap<PathBuf, Entry>>,
     pub(in crate::sandbox) files: Vec<PathBuf>,
     /// What has to be mounted to be seen.
@@ -79,6 +80,16 @@ pub(in crate::sandbox) fn layout(sight: &Sight, open: &[PathBuf]) -> Layout {
                 }
                 continue;
             }
+            // A text in the place of a file that is there.
+            (Kind::Put, None) if around.last().is_none_or(|(_, kind)| *kind == Kind::Shown) => {
+                if let Some(put @ Put::Text(_)) = puts.get(path.as_path())
+                    && fs::symlink_metadata(&path).is_ok_and(|own| own.is_file())
+                {
+                    let whole = BTreeMap::from([(PathBuf::new(), Entry::Put((*put).clone()))]);
+                    out.folders.insert(path, whole);
+                }
+                continue;
+            }
             // Seen, or not, with what holds it.
             _ => continue,
         }
@@ -135,11 +146,13 @@ mod tests {
             "h/other",
             "out/x",
             "empty",
+            "tools",
         ] {
             fs::create_dir_all(at(name)).unwrap();
         }
         std::os::unix::fs::symlink(at("out"), at("h/me/link")).unwrap();
-        for name in ["h/me/p/token", "h/me/p/sub/keys/key"] {
+        let texts = ["h/me/.cargo/bin/conf", "tools/conf"];
+        for name in ["h/me/p/token", "h/me/p/sub/keys/key", "out/x/y"].iter().chain(&texts) {
             drop(fs::File::create_new(at(name)).unwrap());
         }
         let names = |all: &[&str]| all.iter().map(|name| at(name)).collect::<Vec<_>>();
@@ -165,11 +178,17 @@ mod tests {
                 (at("h/me/.gitconfig"), Put::Text("x".to_owned())),
                 (at("h/me/link"), Put::Link(at("out"))),
                 (at("out/x/y"), Put::Text("never".to_owned())),
+                (at("h/me/.cargo/bin/conf"), Put::Text("x".to_owned())),
+                (at("h/me/.cargo/bin/missing"), Put::Text("x".to_owned())),
+                (at("tools/conf"), Put::Text("x".to_owned())),
             ],
         };
         let own = layout(&sight, &names(&["h/me/p", "out"]));
         let folders: Vec<&PathBuf> = own.folders.keys().collect();
-        assert_eq!(folders, [&at("h"), &at("h/me/p/sub/keys")]);
+        let whole = [at("h/me/.cargo/bin/conf"), at("tools/conf")];
+        assert_eq!(folders, [&at("h"), &whole[0], &at("h/me/p/sub/keys"), &whole[1]]);
+        let text = BTreeMap::from([(PathBuf::new(), Entry::Put(Put::Text("x".to_owned())))]);
+        assert!(whole.iter().all(|path| own.folders[path] == text));
         assert_eq!(own.files, [at("h/me/p/token")]);
         assert_eq!(own.shown, [at("h/me/.cargo/bin"), at("h/me/.cargo/registry")]);
         let entries: Vec<String> =
