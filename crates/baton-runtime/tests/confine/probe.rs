@@ -496,6 +496,8 @@ fn threads(count: usize) -> i32 {
             return 1;
         }
     }
+    // Where nothing but a look bounds them, it needs a moment.
+    std::thread::sleep(std::time::Duration::from_secs(2));
     0
 }
 

@@ -69,7 +69,8 @@ pub(crate) fn floods_and_hogs() {
     let ran = shell("a fork bomb of the shell", "f() { f | f & }; f; sleep 2; exit 7");
     assert!(ran.how != How::Exit(0) && ran.how != How::TimedOut, "{:?}", ran.how);
     let ran = tried("a bomb of threads", &ground, &[own, "probe", "threads", "1000"]);
-    assert_eq!(ran.how, How::Exit(1));
+    // Refused by the kernel, or ended.
+    assert!(matches!(ran.how, How::Exit(1) | How::Signal(_)), "{:?}", ran.how);
     let ran = tried("a memory hog", &ground, &[own, "probe", "hog", "2000"]);
     assert_ne!(ran.how, How::Exit(0));
     let ran = tried("many memory hogs", &ground, &[own, "probe", "hogs", "300", "8"]);
