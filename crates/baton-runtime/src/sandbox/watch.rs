@@ -22,6 +22,8 @@ const SOON: Duration = Duration::from_millis(10);
 const AT_ONCE: Duration = Duration::from_millis(1);
 /// Forks between two looks that mean that the number grows.
 const GROWING: u64 = 20;
+/// The time after which processes are counted again, at least.
+const COUNT: Duration = Duration::from_millis(200);
 /// The longest time between two looks at memory.
 const LONGEST: Duration = Duration::from_secs(1);
 /// A look at memory may take this part of the time.
@@ -84,6 +86,9 @@ pub(super) struct Watch {
     /// File systems in memory that the program can write to, and how much was in them before.
     in_memory: Vec<(PathBuf, u64)>,
     next_look_at_memory: Instant,
+    /// When the processes are counted whatever their numbers say: in a small range of numbers they come
+    /// again, and a bomb that has reached its bound starts no more.
+    next_count: Instant,
 }
 
 impl Watch {
@@ -114,6 +119,7 @@ impl Watch {
                 .filter_map(|path| Some((path.clone(), held_in_memory(path)?)))
                 .collect(),
             next_look_at_memory: Instant::now(),
+            next_count: Instant::now() + COUNT,
         }
     }
 
@@ -159,10 +165,12 @@ impl Watch {
             let of = |known: u64| known.saturating_add(started);
             of(self.processes) <= most && of(self.tasks) <= room
         });
-        if are_few {
+        let start = Instant::now();
+        if are_few && start < self.next_count {
             return false;
         }
         let members = self.members();
+        self.next_count = Instant::now() + (start.elapsed() * PART).max(COUNT);
         self.processes = members.len() as u64;
         self.tasks = match self.bounded.tasks {
             true => 0,

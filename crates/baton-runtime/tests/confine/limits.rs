@@ -53,6 +53,9 @@ pub(crate) fn in_each_way(test: &str) {
     }
     for (name, mut command) in ways {
         println!("  {name}:");
+        if name == "with a covered /proc" {
+            command.env(ONLY_LOOKS, "1");
+        }
         let mode = if IN_SPARE.load(Ordering::SeqCst) { "spare" } else { "fresh" };
         command.args(["limited", test, mode]).current_dir("/").env("HOME", folder.path());
         assert!(succeeds(&mut command), "{name}");
@@ -60,6 +63,8 @@ pub(crate) fn in_each_way(test: &str) {
 }
 
 const NOBODY: u32 = 65_534;
+/// Set for the process that does it, where the kernel bounds nothing.
+const ONLY_LOOKS: &str = "BATON_TEST_ONLY_LOOKS";
 
 /// Whether it ends well; it is bounded itself.
 fn succeeds(command: &mut Command) -> bool {
@@ -210,7 +215,13 @@ fn bombed() {
         assert!(took < LIMIT + LATE, "{took:?}");
         assert_eq!(alive("probe bombs"), [""; 0]);
         let note = ran.note.as_deref().unwrap_or_default();
-        assert_eq!(note, format!("it had more than {processes} processes"), "{}", shown(&ran));
+        // Of an ordinary user the kernel refuses more, and where nothing but looks bounds them a bomb of
+        // thousands can keep these waiting: then it ends when its time is over.
+        let is_root = rustix::process::geteuid().is_root();
+        let may_last = !is_root || std::env::var_os(ONLY_LOOKS).is_some();
+        let is_refused = may_last && ran.how == How::TimedOut;
+        let said = format!("it had more than {processes} processes");
+        assert!(note == said || is_refused, "{}", shown(&ran));
         // The control: without its children the same program works.
         fs::write(&enough, "").unwrap();
         let ran = probe(&ground, most, LIMIT, &words);
@@ -218,19 +229,35 @@ fn bombed() {
     }
     // Busy ones that are allowed, and do not end.
     let ground = Ground::new();
-    let start = Instant::now();
-    let ran = probe(&ground, ground.closed().limits, Duration::from_secs(1), &["spin", "900"]);
-    println!("    900 busy processes: {}", shown(&ran));
-    assert_eq!((ran.how, ran.stdout.text().as_str()), (How::TimedOut, "900 processes\n"));
-    assert!(start.elapsed() < Duration::from_secs(1) + LATE, "{:?}", start.elapsed());
-    assert_eq!(alive("probe spin"), [""; 0]);
+    for limit in [1, 5, 25].map(Duration::from_secs) {
+        let start = Instant::now();
+        let ran = probe(&ground, ground.closed().limits, limit, &["spin", "900"]);
+        println!("    900 busy processes: {}", shown(&ran));
+        assert_eq!(ran.how, How::TimedOut);
+        assert!(start.elapsed() < limit + LATE, "{:?}", start.elapsed());
+        assert_eq!(alive("probe spin"), [""; 0]);
+        // On a busy machine they are not all made within a short limit.
+        let are_all = ran.stdout.text() == "900 processes\n";
+        assert!(are_all || limit < Duration::from_secs(25), "{}", shown(&ran));
+        if are_all {
+            break;
+        }
+    }
     assert_eq!(fs::read_to_string("/proc/sys/kernel/pid_max").unwrap(), before);
 }
 
 /// This machine starts programs, again and again.
 fn forks() {
     for _ in 0..20 {
-        let output = Command::new("sh").args(["-c", "echo alive"]).output().unwrap();
+        // The bomb shares the bound of this test, and may have reached it until it is ended.
+        let start = Instant::now();
+        let output = loop {
+            match Command::new("sh").args(["-c", "echo alive"]).output() {
+                Ok(output) if output.status.success() => break output,
+                failed => assert!(start.elapsed() < LIMIT + LATE, "{failed:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
         assert_eq!(output.stdout, b"alive\n");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -243,7 +270,8 @@ fn thousand() {
     assert_eq!((ran.how, ran.note.as_deref()), (How::Exit(0), None), "{}", shown(&ran));
     println!("    {}", shown(&ran));
     // The control: one limit that is lower.
-    let ran = probe(&ground, Limits { processes: 700, ..usual }, PATIENCE, &["many", "1000"]);
+    let lower = Limits { processes: 700, ..usual };
+    let ran = probe(&ground, lower, PATIENCE, &["many", "1000", "stay"]);
     assert_ne!(ran.how, How::Exit(0), "{}", shown(&ran));
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn probe(words: &[String]) -> i32 {
         "hold" => return hold(word(1), word(2).parse().unwrap()),
         "fill" => return fill(word(1), word(2).parse().unwrap(), Path::new(word(3))),
         "share" => return share(word(1).parse().unwrap(), word(2).parse().unwrap()),
-        "many" => return many(word(1).parse().unwrap()),
+        "many" => return many(word(1).parse().unwrap(), word(2) == "stay"),
         "spin" => return spin(word(1).parse().unwrap()),
         "bombs" => return bombs(Path::new(word(1))),
         "hogs" => return hogs(word(1).parse().unwrap(), word(2).parse().unwrap()),
@@ -336,12 +336,16 @@ fn bombs(enough: &Path) -> i32 {
     0
 }
 
-/// Processes that do nothing, as fast as they can.
+/// Processes that do nothing, as fast as they can, once all of them are there.
 fn spin(count: usize) -> i32 {
+    let (go, end) = io::pipe().unwrap();
     let made = (0..count).filter(|_| {
-        // SAFETY: nothing but this loop runs in the child.
+        // SAFETY: this program has one thread here, and nothing but this runs in the child.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
+            // SAFETY: it closes what only the parent needs.
+            unsafe { libc::close(std::os::fd::AsRawFd::as_raw_fd(&end)) };
+            let _ = (&go).read(&mut [0]);
             loop {
                 std::hint::spin_loop();
             }
@@ -349,13 +353,15 @@ fn spin(count: usize) -> i32 {
         pid > 0
     });
     println!("{} processes", made.count());
+    drop(end);
     loop {
         std::hint::spin_loop();
     }
 }
 
-/// Processes that are all there at the same time; each ends when the first one says so.
-fn many(count: usize) -> i32 {
+/// Processes that are all there at the same time; each ends when the first one says so, after a while
+/// if they `stay`.
+fn many(count: usize, stay: bool) -> i32 {
     let (ready, mut all_ready) = (io::pipe().unwrap(), 0);
     let (go, mut end) = io::pipe().unwrap();
     for _ in 0..count {
@@ -374,6 +380,9 @@ fn many(count: usize) -> i32 {
     }
     let mut bytes = vec![0; all_ready];
     (&ready.0).read_exact(&mut bytes).unwrap();
+    if stay {
+        std::thread::sleep(std::time::Duration::from_secs(5));
+    }
     end.write_all(b"x").unwrap();
     drop(end);
     println!("{all_ready} processes");
