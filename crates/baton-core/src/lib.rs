@@ -4,6 +4,7 @@
 //! Modules stand in reading order; each imports only earlier ones (a test checks it).
 
 pub mod text;
+pub mod messages;
 pub mod problem;
 pub mod document;
 pub mod id;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::id::{AgentName, FINISH_REVIEW, MAIN, RESERVED, SUMMARY};
+use crate::messages::Language;
 use crate::plan::Plan;
 use crate::policy::{self, Policy};
 use crate::problem::{Problem, nearest};
@@ -138,6 +139,11 @@ impl Manifest {
 }
 
 impl Pack {
+    /// The language of what Baton says around the pack's own prompts.
+    pub fn words(&self) -> Language {
+        Language::of(&self.language)
+    }
+
     /// The pack in one of its languages. Warnings do not stop it; `check` lists them.
     pub fn read(files: &Files, language: &str) -> Result<Pack, Vec<Problem>> {
         let manifest = Manifest::read(files)?;

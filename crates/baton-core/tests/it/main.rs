@@ -17,6 +17,7 @@ mod handoffs;
 mod hostile;
 mod ids;
 mod lab;
+mod languages;
 mod mentions;
 mod messages;
 mod notes;
