@@ -561,9 +561,7 @@ fn paths_in(value: &OsStr) -> impl Iterator<Item = PathBuf> {
 }
 
 /// True for what can be covered: a folder, a file, a socket.
-pub(super) fn is_coverable(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|own| {
-        let kind = own.file_type();
-        kind.is_dir() || kind.is_file() || kind.is_socket() || kind.is_fifo()
-    })
+pub(super) fn is_coverable(found: &fs::Metadata) -> bool {
+    let kind = found.file_type();
+    kind.is_dir() || kind.is_file() || kind.is_socket() || kind.is_fifo()
 }

@@ -1,7 +1,7 @@
 //! What is mounted so that a program sees what it should: goes in what is covered and shown, comes out
 //! the covers that are needed, each with all that has to be in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +42,9 @@ pub(in crate::sandbox) fn layout(sight: &Sight, open: &[PathBuf]) -> Layout {
     for (path, _) in &sight.put {
         kinds.insert(path.clone(), Kind::Put);
     }
+    let mut real_folders = RealFolders::default();
     for path in &sight.covered {
-        if let Some((path, kind)) = covered(path) {
+        if let Some((path, kind)) = real_folders.covered(path) {
             kinds.insert(path, kind);
         }
     }
@@ -98,14 +99,36 @@ pub(in crate::sandbox) fn layout(sight: &Sight, open: &[PathBuf]) -> Layout {
     out
 }
 
-fn covered(path: &Path) -> Option<(PathBuf, Kind)> {
-    fs::symlink_metadata(path).ok()?;
-    let real = fs::canonicalize(path).ok()?;
-    if is_system(&real) && real.is_dir() || !is_coverable(&real) {
-        return None;
+/// The folders that were looked up, each with its path without links. Many covers are in the same few
+/// folders, and this is done for each command.
+#[derive(Default)]
+struct RealFolders<'a>(HashMap<&'a Path, Option<PathBuf>>);
+
+impl<'a> RealFolders<'a> {
+    /// The path without links, and what is there.
+    fn of(&mut self, path: &'a Path) -> Option<(PathBuf, fs::Metadata)> {
+        let found = fs::symlink_metadata(path).ok()?;
+        match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) if !found.is_symlink() => {
+                let folder = self.0.entry(folder).or_insert_with(|| fs::canonicalize(folder).ok());
+                Some((folder.as_ref()?.join(name), found))
+            }
+            _ => {
+                let real = fs::canonicalize(path).ok()?;
+                let found = fs::symlink_metadata(&real).ok()?;
+                Some((real, found))
+            }
+        }
     }
-    let kind = if real.is_dir() { Kind::Folder } else { Kind::File };
-    Some((real, kind))
+
+    fn covered(&mut self, path: &'a Path) -> Option<(PathBuf, Kind)> {
+        let (real, found) = self.of(path)?;
+        if is_system(&real) && found.is_dir() || !is_coverable(&found) {
+            return None;
+        }
+        let kind = if found.is_dir() { Kind::Folder } else { Kind::File };
+        Some((real, kind))
+    }
 }
 
 /// There is nothing to be covered.
