@@ -167,6 +167,8 @@ pub struct Features {
     pub milestones: bool,
     pub summary_cache: bool,
     pub folding: bool,
+    /// Who follows a pass is decided by the policy (`routing.after_pass`) without asking MAIN.
+    pub routing: bool,
 }
 
 impl Default for Features {
@@ -177,6 +179,7 @@ impl Default for Features {
             milestones: true,
             summary_cache: true,
             folding: true,
+            routing: true,
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::{Document, Node, Value};
 use crate::id::{AgentName, FINISH, FINISH_CHECK, USER};
 use crate::plan::{Statement, parse_statements};
-use crate::policy::{Outcome, Routing};
+use crate::policy::{Needed, Outcome, Routing};
 use crate::problem::{Problem, list};
 use crate::text;
 
@@ -443,7 +443,10 @@ pub fn check_routing(
     newest: impl Fn(&AgentName) -> Option<Outcome>,
 ) -> Result<(), Problem> {
     let Next::Agent(agent) = next else { return Ok(()) };
-    let missing = routing.needs_pass.get(agent).into_iter().flatten();
+    let missing = routing.needs_pass.get(agent).into_iter().flatten().filter_map(|own| match own {
+        Needed::By(agent) => Some(agent),
+        Needed::Of(_) => None,
+    });
     if let Some(needed) = missing.into_iter().find(|needed| newest(needed) != Some(Outcome::Pass)) {
         let message =
             format!("`{agent}` may not run before the newest report of `{needed}` passed");

@@ -799,6 +799,12 @@ pub struct ReportFacts {
     pub classes: Vec<String>,
     /// Tasks of the plan that it names.
     pub tasks: Vec<String>,
+    /// Tasks of the plan that it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub about: Vec<String>,
+    /// What it says that it judged or made: the first of the agent's own summary fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// The percentage that the policy asks the tester for.
     #[serde(rename = "coverage")]
     pub percent: Option<u32>,

@@ -67,6 +67,9 @@ pub struct ReportRules {
     pub apply_to: Vec<AgentName>,
     pub require_verdict: bool,
     pub verdict_prefix: String,
+    /// An earlier prefix, read where a report does not have the verdict under the one of today.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_verdict_prefix: Option<String>,
     pub verdict_allowed: Vec<String>,
     pub verdict_pass: Words,
     pub verdict_fail: Words,
@@ -75,6 +78,10 @@ pub struct ReportRules {
     pub blocker_prefix: String,
     /// What stands behind the blocker prefix when there is none.
     pub blocker_clear_value: Words,
+    /// The prefix of the line that names the tasks which a report is about. Without it a report is
+    /// about the tasks that it names anywhere and that its work order names, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_prefix: Option<String>,
     /// Class to the words that show it, tried in this order.
     #[serde(default)]
     pub blocker_classes: IndexMap<String, Vec<String>>,
@@ -204,6 +211,17 @@ pub struct PlanRules {
     pub final_status: String,
     /// Agents whose pass allows the final status.
     pub verified_by: Vec<AgentName>,
+    /// A task gets the final status only if the newest report of a verifier about this very task
+    /// passed, and nothing that was found about it is open.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub judged_only: bool,
+    /// A task whose acceptance names a file of text gets the final status only if the file is there.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub files_exist: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl PlanRules {
@@ -227,12 +245,74 @@ impl PlanRules {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Routing {
-    /// An agent may run only when the newest report of each of these passed.
-    pub needs_pass: IndexMap<AgentName, Vec<AgentName>>,
+    /// An agent may run only when each of these passed, and what was judged is unchanged.
+    pub needs_pass: IndexMap<AgentName, Vec<Needed>>,
+    /// Agents that may not run while something that was found about a task is open, unless it is of a
+    /// class that they settle themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs_settled: Vec<AgentName>,
+    /// For each class of blockers, the agents of which one must have worked on the task with success
+    /// before the pass of a verifier settles the finding. Any pass of a verifier settles the others.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub settled_by: IndexMap<String, Vec<AgentName>>,
+    /// Who follows an agent that passed, without asking MAIN. The work orders are in
+    /// `context.orders.after_pass`.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub after_pass: IndexMap<AgentName, Succession>,
     /// After a failing report of an agent, one of these must be next (or the person).
     pub after_fail: IndexMap<AgentName, Vec<AgentName>>,
     /// The same after a blocked one.
     pub after_blocked: IndexMap<AgentName, Vec<AgentName>>,
+}
+
+/// A pass that an agent needs before it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Needed {
+    /// The newest report of this agent.
+    By(AgentName),
+    /// Of each task that `of` worked on with success, the newest report of `agent` about it, given
+    /// after that work.
+    Of(JudgedWork),
+}
+
+/// What one agent says about the work of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JudgedWork {
+    pub agent: AgentName,
+    pub of: AgentName,
+}
+
+impl Needed {
+    /// The agent whose pass is needed.
+    pub fn agent(&self) -> &AgentName {
+        match self {
+            Needed::By(agent) => agent,
+            Needed::Of(work) => &work.agent,
+        }
+    }
+
+    /// The agent whose files must be unchanged.
+    pub fn subject(&self) -> &AgentName {
+        match self {
+            Needed::By(agent) => agent,
+            Needed::Of(work) => &work.of,
+        }
+    }
+}
+
+/// What follows a pass by rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Succession {
+    pub next: AgentName,
+    /// The status that the tasks of the report get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Only when every task of the plan then has the last status but one, or the final one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub when_all_done: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -324,6 +404,10 @@ pub struct Orders {
     pub correction: String,
     /// Before the words of a user who wants files changed.
     pub changes: String,
+    /// For each agent of `routing.after_pass`, the order to the one that follows it. `{agent}` is who
+    /// passed, `{tasks}` the tasks with their acceptance, `{files}` the files that it changed.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub after_pass: IndexMap<AgentName, String>,
 }
 
 impl Default for Orders {
@@ -340,6 +424,7 @@ impl Default for Orders {
             fixer: fixer.to_owned(),
             tester: tester.to_owned(),
             finish_check: finish_check.to_owned(),
+            after_pass: IndexMap::new(),
         }
     }
 }
@@ -641,6 +726,7 @@ impl Policy {
         check.report_rules(&self.report_rules);
         check.plan(&self.plan);
         check.judges(self);
+        check.routing(self);
         check.subloop(self);
         check.milestones(&self.milestones);
         check.limits(self);
@@ -667,8 +753,30 @@ impl Policy {
         let passes = self.finish_rules.passes.iter().enumerate();
         let own = passes.filter(|(_, agent)| !self.plan.verified_by.contains(agent));
         out.extend(own.map(|(index, agent)| (format!("finish_rules.passes.{index}"), agent)));
+        for (agent, needed) in &self.routing.needs_pass {
+            let path = format!("routing.needs_pass.{agent}");
+            out.push((path.clone(), agent));
+            for (index, needed) in needed.iter().enumerate() {
+                out.push((format!("{path}.{index}"), needed.agent()));
+                out.push((format!("{path}.{index}"), needed.subject()));
+            }
+        }
+        all("routing.needs_settled", &self.routing.needs_settled, &mut out);
+        for (class, agents) in &self.routing.settled_by {
+            all(&format!("routing.settled_by.{class}"), agents, &mut out);
+        }
+        for (agent, rule) in &self.routing.after_pass {
+            out.push((format!("routing.after_pass.{agent}"), agent));
+            out.push((format!("routing.after_pass.{agent}.next"), &rule.next));
+        }
+        out.extend(
+            self.context
+                .orders
+                .after_pass
+                .keys()
+                .map(|agent| (format!("context.orders.after_pass.{agent}"), agent)),
+        );
         for (path, map) in [
-            ("routing.needs_pass", &self.routing.needs_pass),
             ("routing.after_fail", &self.routing.after_fail),
             ("routing.after_blocked", &self.routing.after_blocked),
             ("context.relevant_reports", &self.context.relevant_reports),
@@ -794,7 +902,14 @@ impl Check<'_> {
         for (path, prefix) in [
             ("report_rules.verdict_prefix", &rules.verdict_prefix),
             ("report_rules.blocker_prefix", &rules.blocker_prefix),
+            (
+                "report_rules.task_prefix",
+                rules.task_prefix.as_ref().unwrap_or(&rules.blocker_prefix),
+            ),
         ] {
+            if path == "report_rules.task_prefix" && rules.task_prefix.is_none() {
+                continue;
+            }
             let own = normal(prefix);
             if own.is_empty()
                 || own.contains(['\n', '\r'])
@@ -849,10 +964,11 @@ impl Check<'_> {
         asked.extend(named.map(|(index, agent)| (format!("finish_rules.passes.{index}"), agent)));
         asked.extend(policy.evaluation.iter().map(|own| ("evaluation.of".to_owned(), &own.of)));
         for (agent, needed) in &policy.routing.needs_pass {
-            asked.extend(
-                needed.iter().map(|needed| (format!("routing.needs_pass.{agent}"), needed)),
-            );
+            let named = needed.iter().flat_map(|needed| [needed.agent(), needed.subject()]);
+            asked.extend(named.map(|needed| (format!("routing.needs_pass.{agent}"), needed)));
         }
+        let successions = policy.routing.after_pass.keys();
+        asked.extend(successions.map(|agent| (format!("routing.after_pass.{agent}"), agent)));
         for (path, agent) in asked {
             if !policy.report_rules.applies_to(agent.as_str()) {
                 let message = format!(
@@ -863,6 +979,51 @@ impl Check<'_> {
                 self.problems.push(self.document.locate_at(problem, &path));
             }
         }
+    }
+
+    fn routing(&mut self, policy: &Policy) {
+        let classes: Vec<&String> = policy.report_rules.blocker_classes.keys().collect();
+        for class in policy.routing.settled_by.keys() {
+            if !classes.contains(&class) {
+                let path = format!("routing.settled_by.{class}");
+                self.fail_one_of(&path, class, "the blocker class", &classes);
+            }
+        }
+        for (agent, rule) in &policy.routing.after_pass {
+            let path = format!("routing.after_pass.{agent}");
+            if let Some(status) = &rule.status {
+                let statuses = &policy.plan.statuses;
+                if *status == policy.plan.final_status {
+                    let message = format!("`{status}` is the final status, which only MAIN sets");
+                    self.fail(&format!("{path}.status"), message);
+                } else if !statuses.contains(status) {
+                    self.fail_one_of(&format!("{path}.status"), status, "the status", statuses);
+                }
+            }
+            let order = policy.context.orders.after_pass.get(agent);
+            if order.is_none_or(|order| text::is_blank(order)) {
+                let path = "context.orders.after_pass";
+                self.fail(path, format!("a work order for what follows `{agent}` is missing"));
+            }
+            if self.comes_back(policy, agent) {
+                let message = "this succession leads back to its beginning".to_owned();
+                self.fail(&path, message);
+            }
+        }
+    }
+
+    /// True if rules alone would lead from an agent back to it: MAIN would never be asked.
+    fn comes_back(&self, policy: &Policy, first: &AgentName) -> bool {
+        let rules = &policy.routing.after_pass;
+        let mut next = rules.get(first).map(|rule| &rule.next);
+        for _ in 0..rules.len() {
+            let Some(agent) = next else { return false };
+            if agent == first {
+                return true;
+            }
+            next = rules.get(agent).map(|rule| &rule.next);
+        }
+        false
     }
 
     fn subloop(&mut self, policy: &Policy) {

@@ -112,6 +112,8 @@ pub struct RunFacts {
     pub main_order: Option<(AgentName, String)>,
     /// Agents whose newest report did not pass, but whose findings were settled since.
     pub settled: Vec<AgentName>,
+    /// For each task that reports were about, their newest verdicts, and what is open of it.
+    pub verdicts: Vec<String>,
 }
 
 /// Who the prompt is for.
@@ -358,6 +360,7 @@ impl<'a> Draft<'a> {
         self.global_context();
         self.answers();
         self.plan();
+        self.verdicts();
         self.machine();
         self.project_files();
         let changed = Section::changed_files(&self.material.run.changed, None);
@@ -427,6 +430,7 @@ impl<'a> Draft<'a> {
         self.answers();
         self.notes();
         self.plan();
+        self.verdicts();
         self.changed_files();
         self.older_reports();
     }
@@ -509,6 +513,7 @@ impl<'a> Draft<'a> {
         self.global_context();
         self.answers();
         self.plan();
+        self.verdicts();
         for agent in self.reporters() {
             self.sections.push(match self.newest(&agent).next() {
                 Some(filed) => self.report(filed, Level::Whole, "whole, for the last decision"),
@@ -687,6 +692,11 @@ impl<'a> Draft<'a> {
     fn plan(&mut self) {
         let plan = self.material.plan.as_ref();
         self.sections.extend(plan.map(|file| Section::plan(file, &self.folder)));
+    }
+
+    fn verdicts(&mut self) {
+        let language = self.material.pack.words();
+        self.sections.extend(Section::verdicts(&self.material.run.verdicts, language));
     }
 
     fn order(&mut self, name: &str, order: &str) {

@@ -356,6 +356,9 @@ impl<'a> Scan<'a> {
 
     fn of(source: &'a str, rules: &'a ReportRules, all_rules: bool) -> Scan<'a> {
         let mut scan = Scan::new(rules, all_rules);
+        if all_rules {
+            scan.take_older_verdict(source);
+        }
         let mut fence = Fence::default();
         for line in text::lines(source).filter(|line| !fence.covers(*line)) {
             let may_be = scan.may_be_key(line.text);
@@ -368,6 +371,22 @@ impl<'a> Scan<'a> {
             scan.line(line);
         }
         scan
+    }
+
+    /// A report that has the verdict only under the older prefix is read by that one. Next to the
+    /// prefix of today, a line with the older one is text like any other.
+    fn take_older_verdict(&mut self, source: &str) {
+        let Some(older) = self.rules.older_verdict_prefix.as_deref() else { return };
+        let has = |prefix: &str| {
+            let mut fence = Fence::default();
+            text::lines(source)
+                .filter(|line| !fence.covers(*line))
+                .any(|line| text::key_line(line.text, prefix).is_some())
+        };
+        if !has(self.prefixes[VERDICT]) && has(older) {
+            self.prefixes[VERDICT] = older;
+            self.starts = self.prefixes.map(first_letters);
+        }
     }
 
     fn line(&mut self, line: Line<'a>) {

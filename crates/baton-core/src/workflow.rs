@@ -2,7 +2,8 @@
 //! `State::after` takes over what happened; neither does anything itself. One iteration, with the
 //! module that holds each step:
 //!
-//! 1. MAIN is asked (`decide`; the events also allow a decision by rule, which no rule makes yet).
+//! 1. A rule decides where the policy fixes who follows (`succession`); otherwise MAIN is asked
+//!    (`decide`).
 //! 2. The agent works (`stage`), and its report is judged (`judge`, `report`).
 //! 3. Gates confirm a pass: commands, and samples where the policy says so (`gates`).
 //! 4. The sub-loop runs, if it is due, and the entry goes to the history (`iteration`, `entry`).
@@ -29,6 +30,8 @@ mod refused;
 mod report;
 mod resume;
 mod stage;
+mod succession;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,12 +55,15 @@ pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
 pub use gates::{GateOutcome, GateProgress, GateRun, GatesOf, gate_failure};
 pub use judge::{
-    explained, facts_of, judge_decision, judge_report, least_percent, open_points, plan_hash,
+    explained, facts_of, files_named, judge_decision, judge_report, least_percent, open_points,
+    plan_hash,
 };
 pub use limits::{Budget, Totals};
 pub use next::Do;
 pub use passes::{Passes, Reference};
 pub use refused::{MOST_READS, RefusedAnswer};
+pub use succession::decide_by_rule;
+pub use tasks::{Finding, TaskRecord, TaskVerdict};
 
 /// The rules of a run. They change only where a run adopts others when it is resumed.
 #[derive(Debug, Clone, Copy)]
@@ -150,6 +156,16 @@ pub struct Reports {
     /// The last reports that newer ones of the same agent replaced, and the number of all of them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub replaced: (u64, Vec<ArchiveName>),
+    /// What reports of this run say about each task.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<String, TaskRecord>,
+    /// The number of the user's last answer; 0 if there was none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub answered: u64,
+    /// The agent whose pass ended the last iteration, if nothing happened in it that MAIN must see
+    /// first: a question, a failure, a sub-loop, an attempt to finish.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_last: Option<AgentName>,
 }
 
 /// Files as the run knows them.

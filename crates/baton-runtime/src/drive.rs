@@ -14,7 +14,7 @@ mod scenario;
 mod stage;
 mod start;
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -309,6 +309,10 @@ impl<'a> Drive<'a> {
             }
             match next {
                 Do::AskMain { stage, attempt, check, refused } => {
+                    if let Some(event) = self.decided_by_rule()? {
+                        self.commit(event)?;
+                        continue;
+                    }
                     let who = if check { For::FinishCheck } else { For::Main };
                     let limit_seconds = self.state.budget.limits.stage_seconds;
                     let act = self.act(stage, attempt, &refused, limit_seconds);
@@ -325,7 +329,8 @@ impl<'a> Drive<'a> {
                 }
                 Do::JudgeDecision { answer, check } => {
                     let plan = self.plan()?;
-                    let event = judge_decision(&self.state, &rules, &answer, check, &plan);
+                    let has = |file: &str| self.has_file(file);
+                    let event = judge_decision(&self.state, &rules, &answer, check, &plan, &has);
                     self.commit(event)?;
                 }
                 Do::ReadFiles { paths } => {
@@ -356,6 +361,26 @@ impl<'a> Drive<'a> {
                 }
             }
         }
+    }
+
+    /// The decision of a rule, where MAIN need not be asked.
+    fn decided_by_rule(&self) -> Result<Option<Event>, Error> {
+        if self.around.board.pack.policy.routing.after_pass.is_empty() {
+            return Ok(None);
+        }
+        let plan = self.plan()?;
+        let has = |file: &str| self.has_file(file);
+        Ok(workflow::decide_by_rule(&self.state, &self.rules(), &plan, &has))
+    }
+
+    /// Whether the project has a file that a task names: at this path, or at one that ends with it.
+    fn has_file(&self, file: &str) -> bool {
+        let is_inside =
+            Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+        let ending = format!("/{file}");
+        let is_one = |name: &[u8]| name == file.as_bytes() || name.ends_with(ending.as_bytes());
+        self.snapshots.names().iter().any(|name| is_one(name.as_ref()))
+            || is_inside && self.around.project.join(file).symlink_metadata().is_ok()
     }
 
     /// Takes an event over: it must fit, is written down, and its files follow.

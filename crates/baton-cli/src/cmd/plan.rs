@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use baton_core::messages::Language;
 use baton_core::plan::{self, Finality, Plan, parse_statements};
 use baton_runtime::{load, store};
 use serde_json::json;
@@ -80,7 +81,11 @@ pub(super) fn apply(place: &Place, args: &PlanApplyArgs) -> Outcome {
     let (shown_old, shown_new) = (lines(old), lines(new));
     let diff = TextDiff::from_lines(&shown_old, &shown_new);
     let diff = diff.unified_diff().context_radius(1).header(&opened.name, &opened.name).to_string();
-    let summary = if old == new { "nothing to change".to_owned() } else { applied.summary() };
+    let summary = if old == new {
+        "nothing to change".to_owned()
+    } else {
+        applied.summary(Language::English)
+    };
     let written = if args.dry_run { "would change" } else { "changed" };
     let text = format!("{}{written} {}: {summary}\n", diff, opened.name);
     let json = json!({
@@ -89,7 +94,7 @@ pub(super) fn apply(place: &Place, args: &PlanApplyArgs) -> Outcome {
         "changes": applied.changes,
         "added": applied.added,
         "set": applied.set,
-        "summary": applied.summary(),
+        "summary": applied.summary(Language::English),
         "diff": diff,
     });
     Ok(Reply::new(text, json))

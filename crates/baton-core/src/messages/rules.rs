@@ -1,5 +1,46 @@
 //! Why a decision, a report or a finish is refused, and what the history says about an iteration.
 
+use super::Language;
+
+impl Language {
+    /// Between clauses of one line.
+    pub fn separator(self) -> &'static str {
+        match self {
+            Language::English => "; ",
+            Language::Chinese => "；",
+        }
+    }
+
+    /// Between the last two of several possibilities.
+    pub fn or(self) -> &'static str {
+        match self {
+            Language::English => " or ",
+            Language::Chinese => " 或 ",
+        }
+    }
+}
+
 messages! {
     changed_after(files): "files changed after it: {files}", "其后有文件变动：{files}";
+    task_not_judged(verifiers): "no report of {verifiers} in this run is about it", "本次运行中 {verifiers} 没有评判过它的报告";
+    task_did_not_pass(agent, verdict, iteration): "the newest verdict about it is {verdict}, of `{agent}` in iteration {iteration}", "对它的最新结果是 {verdict}（`{agent}`，第 {iteration} 轮）";
+    work_not_judged(next, agent, task, of, iteration): "`{next}` may not run: `{agent}` has not judged `{task}` since `{of}` worked on it in iteration {iteration}", "不能派 `{next}`：`{of}` 在第 {iteration} 轮做了 `{task}`，其后 `{agent}` 还没有评判过它";
+    work_did_not_pass(next, agent, task, verdict): "`{next}` may not run: the newest verdict of `{agent}` about `{task}` is {verdict}", "不能派 `{next}`：`{agent}` 对 `{task}` 的最新结果是 {verdict}";
+    work_names_no_task(next, agent, of): "`{next}` may not run: the newest report of `{of}` names no task, so `{agent}` cannot judge its work", "不能派 `{next}`：`{of}` 的最新报告没有写明任务，`{agent}` 无从评判";
+    not_while_open(next, task, finding): "`{next}` may not run while a finding about `{task}` is open: {finding}", "`{task}` 还有未解决的问题，不能派 `{next}`：{finding}";
+    finding_is_open(agent, iteration, text): "{agent} found in iteration {iteration}: {text}; it is settled when a verifier passes the task", "{agent} 在第 {iteration} 轮指出：{text}；核验通过该任务之后才算解决";
+    finding_needs_work(agent, iteration, text, settlers): "{agent} found in iteration {iteration}: {text}; {settlers} must work on it first, then a verifier must pass the task", "{agent} 在第 {iteration} 轮指出：{text}；须先由 {settlers} 处理，再由核验通过该任务";
+    open_finding(agent, iteration, text): "open since iteration {iteration}, {agent}: {text}", "未解决，{agent} 在第 {iteration} 轮指出：{text}";
+    verdict_in(agent, verdict, iteration): "{agent} {verdict} (iteration {iteration})", "{agent} {verdict}（第 {iteration} 轮）";
+    verdict_with_subject(agent, verdict, iteration, subject): "{agent} {verdict} (iteration {iteration}: {subject})", "{agent} {verdict}（第 {iteration} 轮：{subject}）";
+    not_final(task, status, why): "task `{task}` may not become `{status}`: {why}", "任务 `{task}` 不能设为 `{status}`：{why}";
+    file_is_missing(file): "its acceptance names `{file}`, and there is no such file in the project; write the file, or correct the acceptance", "它的验收标准写着 `{file}`，项目里没有这个文件；先写出文件，或更正验收标准";
+    not_dropped(task, finding): "task `{task}` may not be dropped: {finding}; only after the user has answered a question about it", "不能从计划中去掉任务 `{task}`：{finding}；须先问过用户并得到回答";
+    tasks_missing(prefix): "the report does not name the tasks that it is about: add the line `{prefix} M1-T1` with their ids", "报告没有写明评判的是哪些任务：请补上 `{prefix}M1-T1` 这样的一行，写出任务编号";
+    task_unknown(task): "`{task}` is not a task of the plan", "计划里没有任务 `{task}`";
+    decided_by_rule(agent, iteration, next): "by rule: {agent} passed in iteration {iteration}, and {next} follows", "按规则：{agent} 在第 {iteration} 轮通过，由 {next} 接着做";
+    acceptance_of_task(text): "acceptance: {text}", "验收标准：{text}";
+    title_of_verdicts(): "Tasks: the newest verdict of each agent, and open findings", "各任务：每个代理的最新结果和未解决的问题";
+    plan_added(id): "{id} added", "新增 {id}";
+    plan_dropped(id): "{id} dropped", "去掉 {id}";
 }

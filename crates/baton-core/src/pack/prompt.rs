@@ -62,6 +62,7 @@ fn key_lines(prompt: &str, policy: &Policy, problems: &mut Vec<Problem>) {
     let labels =
         policy.context.summary_fields.values().flat_map(|fields| fields.values()).flatten();
     let mut known: Vec<&str> = vec![ITERATION_PREFIX, &rules.verdict_prefix, &rules.blocker_prefix];
+    known.extend(rules.task_prefix.as_deref());
     known.extend(PLAN_FIELDS);
     let mark = format!("{}:", policy.task_field());
     known.push(&mark);

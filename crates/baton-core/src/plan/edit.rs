@@ -4,9 +4,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Action, Milestone, Plan, STATUS, Statement, Task};
+use crate::messages::Language;
 use crate::policy::PlanRules;
 use crate::problem::Problem;
 use crate::text;
+
+/// Characters of a field's new text that the history shows.
+const SHOWN_VALUE: usize = 120;
 
 /// Whether the final status may be set now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +29,7 @@ pub struct Applied {
     pub changes: Vec<Change>,
     pub added: Vec<String>,
     pub dropped: Vec<String>,
-    /// Other fields that were set, each with its task.
+    /// Other fields that were set, each with its task and the beginning of its text.
     pub set: Vec<String>,
 }
 
@@ -37,19 +41,16 @@ pub struct Change {
 }
 
 impl Applied {
-    /// As history says it: `M1-T1 <old>→<new>; M1-T2 added`.
-    pub fn summary(&self) -> String {
+    /// As history says it: `M1-T1 <old>→<new>; M1-T2 added; M1-T1 evidence: <text>`.
+    pub fn summary(&self, language: Language) -> String {
         let changes = self
             .changes
             .iter()
             .map(|change| format!("{} {}→{}", change.id, change.from, change.to));
-        let named = |ids: &[String], what: &str| -> Vec<String> {
-            ids.iter().map(|id| format!("{id} {what}")).collect()
-        };
         let mut parts: Vec<String> = changes.collect();
-        parts.extend(named(&self.added, "added"));
-        parts.extend(named(&self.dropped, "dropped"));
-        parts.extend(named(&self.set, "set"));
+        parts.extend(self.added.iter().map(|id| language.plan_added(id)));
+        parts.extend(self.dropped.iter().map(|id| language.plan_dropped(id)));
+        parts.extend(self.set.iter().cloned());
         parts.join("; ")
     }
 }
@@ -76,11 +77,10 @@ impl Plan {
                 let message = format!("the plan could not be read after this: {}", problem.message);
                 located(Problem::new(problem.code, message))
             })?;
-            if let Action::Set { id, field, .. } = &statement.action {
-                let field = format!("{id} {field}");
-                if !set.contains(&field) {
-                    set.push(field);
-                }
+            if let Action::Set { id, field, value } = &statement.action {
+                let field = format!("{id} {field}: ");
+                set.retain(|own: &String| !own.starts_with(&field));
+                set.push(format!("{field}{}", text::shown(value, SHOWN_VALUE)));
             }
         }
         self.compared(plan, set, rules, finality).map_err(|problems| {

@@ -185,7 +185,11 @@ impl Adapted {
             let section = path.split('.').next().unwrap_or(path);
             let is_list = whole.pointer(&pointer(path)).is_some_and(Value::is_array);
             let list_path = if is_list { path.as_str() } else { parent };
-            let is_name = |value: &Value| value == name.as_str();
+            let is_name = |value: &Value| match value {
+                // A rule about the work of one agent that another judges.
+                Value::Object(rule) => rule.values().any(|own| own == name.as_str()),
+                own => own == name.as_str(),
+            };
             if last == name.as_str() {
                 // The key of a map.
                 if let Some(Value::Object(map)) = whole.pointer_mut(&pointer(parent)) {
@@ -203,6 +207,13 @@ impl Adapted {
                 // A gate names its agent in a field.
                 elements.retain(|element| !element.get(last).is_some_and(is_name));
                 self.drop_rule(&format!("{section} of {name}"));
+            } else if let Some((map, key)) =
+                parent.rsplit_once('.').filter(|(map, _)| map.contains('.'))
+                && let Some(Value::Object(map)) = whole.pointer_mut(&pointer(map))
+            {
+                // One rule of a map names its agent in a field.
+                map.remove(key);
+                self.drop_rule(parent);
             } else if let Some(less) = without_section(&whole, section) {
                 whole = less;
                 self.drop_rule(section);

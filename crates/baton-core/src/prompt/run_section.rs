@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::section::Section;
 use super::{Injected, OlderReports, StageChange};
 use crate::id::AgentName;
+use crate::messages::Language;
 use crate::notes::WITHDRAWN;
 use crate::text;
 use crate::tokens;
@@ -121,6 +122,13 @@ impl Section {
         let why = "each agent's newest report replaced them";
         let body = lines.join("\n");
         (!lines.is_empty()).then(|| Section::fenced("earlier reports", &title, &body, why))
+    }
+
+    /// What was judged of each task, so that nobody takes a pass of one for a pass of another.
+    pub(super) fn verdicts(lines: &[String], language: Language) -> Option<Section> {
+        let why = "a pass counts for the tasks that it is about";
+        let title = language.title_of_verdicts();
+        (!lines.is_empty()).then(|| Section::fenced("verdicts", &title, &lines.join("\n"), why))
     }
 
     pub(super) fn notes(file: &Injected, folder: &str) -> Option<Section> {

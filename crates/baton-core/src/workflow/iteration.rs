@@ -3,7 +3,8 @@
 use super::{Effect, Phase, State, Sub, Transition};
 use crate::decision::Next;
 use crate::event::{Asker, Decided, SubloopEnd};
-use crate::id::Iteration;
+use crate::id::{AgentName, Iteration};
+use crate::policy::Outcome;
 
 impl State {
     pub(super) fn on_subloop_entered(
@@ -51,6 +52,7 @@ impl State {
             return None;
         }
         self.count_iteration(&at.rules);
+        self.reports.passed_last = self.plain_pass();
         let carried = std::mem::take(&mut self.current).check;
         let begins =
             |decided: &Decided| matches!(decided.next(), Some(Next::Agent(_) | Next::User(_)));
@@ -64,6 +66,22 @@ impl State {
             Some(question) => Phase::Ask { question, by: Asker::Escalation },
             None => self.begin_iteration(),
         })
+    }
+
+    /// The agent that was sent and passed, if that is all that happened in the iteration.
+    fn plain_pass(&self) -> Option<AgentName> {
+        let current = &self.current;
+        let is_eventful = current.is_finish
+            || current.answer.is_some()
+            || current.failure.is_some()
+            || current.evaluation.is_some()
+            || current.subloop_end.as_ref().is_some_and(|end| !end.success);
+        let last = current.reports.last().filter(|_| !is_eventful)?;
+        let sent = match &self.decision()?.next {
+            Next::Agent(agent) => agent,
+            Next::User(_) | Next::Finish => return None,
+        };
+        (last.agent == *sent && last.outcome == Some(Outcome::Pass)).then(|| sent.clone())
     }
 
     pub(super) fn on_finished(&mut self, phase: &Phase) -> Option<Phase> {

@@ -5,19 +5,22 @@ use super::{GateOutcome, Rules, State};
 use crate::decision::{self, Decision, Moment, Next, PlanChange};
 use crate::event::{Decided, DecidedBy, Event, ReportFacts};
 use crate::id::AgentName;
+use crate::messages::Language;
 use crate::plan::{Applied, Finality, Plan, Task};
-use crate::policy::{Outcome, Policy, ReportRules, UNKNOWN_CLASS};
+use crate::policy::{Needed, Outcome, Policy, ReportRules, UNKNOWN_CLASS};
 use crate::problem::{Problem, list};
 use crate::report::{self, Expected, Report};
 use crate::text;
 
-/// Judges MAIN's answer. `plan` is the current text of the plan.
+/// Judges MAIN's answer. `plan` is the current text of the plan; `has` tells whether the project has
+/// a file, of those that `files_named` finds.
 pub fn judge_decision(
     state: &State,
     rules: &Rules<'_>,
     answer: &str,
     check: bool,
     plan: &str,
+    has: &dyn Fn(&str) -> bool,
 ) -> Event {
     let refused = |problems: &[Problem]| Event::DecisionRefused { problem: explained(problems) };
     let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
@@ -31,30 +34,13 @@ pub fn judge_decision(
         Ok(decision) => decision,
         Err(problems) => return refused(&problems),
     };
-    let newest =
-        |agent: &AgentName| state.reports.newest.get(agent).and_then(|(_, facts)| facts.outcome);
-    let routing = &rules.pack.policy.routing;
-    if let Err(problem) = decision::check_routing(
-        &decision.next,
-        routing,
-        state.reports.last_reporter.as_ref(),
-        newest,
-    ) {
-        return refused(&[problem]);
-    }
-    let problem = not_due(state, &decision.next).or_else(|| stale(state, rules, &decision.next));
-    if let Some(problem) = problem {
-        return refused(&[problem]);
-    }
-    let applied = match planned(state, rules, &decision, plan) {
+    let applied = match follows_rules(state, rules, &decision, plan, has) {
         Ok(applied) => applied,
-        Err(problems) => return refused(&decision::located(answer, problems)),
+        Err(Breach::Routing(problem)) => return refused(&[*problem]),
+        Err(Breach::Plan(problems)) => return refused(&decision::located(answer, problems)),
     };
     let new = applied.as_ref().map(|applied| applied.plan.text().to_owned());
     let after = new.as_deref().unwrap_or(plan);
-    if let Err(problem) = proved_before_work(state, rules, &decision, after) {
-        return refused(&[problem]);
-    }
     let open = match (check, &decision.next) {
         (true, Next::Finish) => open_points(state, rules, after, decision.overrules_review),
         _ => Vec::new(),
@@ -64,12 +50,74 @@ pub fn judge_decision(
         answer: String::new(),
         plan_before: plan_hash(plan),
         plan_after: plan_hash(after),
-        plan_summary: applied.as_ref().map_or(String::new(), Applied::summary),
+        plan_summary: summary_of(applied.as_ref(), rules),
         plan_changes: applied.as_ref().map_or(0, |applied| applied.changes.len()),
         open,
         decision: Some(Box::new(decision)),
     };
     Event::Decided(Box::new(decided))
+}
+
+/// What a decision did to the plan, for the history.
+pub(super) fn summary_of(applied: Option<&Applied>, rules: &Rules<'_>) -> String {
+    applied.map_or(String::new(), |applied| applied.summary(rules.pack.words()))
+}
+
+/// What a decision breaks.
+pub(super) enum Breach {
+    /// Who is next.
+    Routing(Box<Problem>),
+    /// Its change of the plan.
+    Plan(Vec<Problem>),
+}
+
+/// The rules of the policy for a decision of MAIN or of a rule: who may be next, and what may become
+/// of the plan. Returns the plan after it.
+pub(super) fn follows_rules(
+    state: &State,
+    rules: &Rules<'_>,
+    decision: &Decision,
+    plan: &str,
+    has: &dyn Fn(&str) -> bool,
+) -> Result<Option<Applied>, Breach> {
+    let routing_problem = |problem: Problem| Breach::Routing(Box::new(problem));
+    let newest =
+        |agent: &AgentName| state.reports.newest.get(agent).and_then(|(_, facts)| facts.outcome);
+    let routing = &rules.pack.policy.routing;
+    let last = state.reports.last_reporter.as_ref();
+    decision::check_routing(&decision.next, routing, last, newest).map_err(routing_problem)?;
+    let problem = not_due(state, &decision.next).or_else(|| stale(state, rules, &decision.next));
+    if let Some(problem) = problem {
+        return Err(routing_problem(problem));
+    }
+    let applied = planned(state, rules, decision, plan, has).map_err(Breach::Plan)?;
+    let after = applied.as_ref().map_or(plan, |applied| applied.plan.text());
+    if let Some(problem) = not_proved(state, rules, &decision.next, after) {
+        return Err(routing_problem(problem));
+    }
+    proved_before_work(state, rules, decision, after).map_err(routing_problem)?;
+    Ok(applied)
+}
+
+/// Work of others that must have been judged, and findings that must be settled, before an agent runs.
+fn not_proved(state: &State, rules: &Rules<'_>, next: &Next, plan: &str) -> Option<Problem> {
+    let Next::Agent(agent) = next else { return None };
+    let policy = &rules.pack.policy;
+    let tasks = Plan::read(plan, &policy.plan).map(|plan| plan.tasks).unwrap_or_default();
+    let needed = policy.routing.needs_pass.get(agent).into_iter().flatten();
+    let unjudged = needed.filter_map(|needed| match needed {
+        Needed::Of(work) => {
+            let why = state.unjudged_work(agent, work, &tasks, rules)?;
+            let problem = Problem::new("routing-needs-pass", why);
+            Some(problem.one_of(agent.as_str(), &[work.agent.as_str()]))
+        }
+        Needed::By(_) => None,
+    });
+    let unsettled = || {
+        let why = state.unsettled(agent, &tasks, rules)?;
+        Some(Problem::new("routing-unsettled", why).found(agent.as_str()))
+    };
+    unjudged.into_iter().next().or_else(unsettled)
 }
 
 /// Where code or the person said who is next, nobody else is.
@@ -89,9 +137,10 @@ fn stale(state: &State, rules: &Rules<'_>, next: &Next) -> Option<Problem> {
         return None;
     }
     let needed = rules.pack.policy.routing.needs_pass.get(agent)?;
-    let (needed, why) =
-        needed.iter().find_map(|own| Some((own, state.stale_pass(agent, own, rules)?)))?;
-    Some(Problem::new("routing-stale-pass", why).one_of(agent.as_str(), &[needed.as_str()]))
+    let (needed, why) = needed
+        .iter()
+        .find_map(|own| Some((own, state.stale_pass(agent, own.subject(), rules)?)))?;
+    Some(Problem::new("routing-stale-pass", why).one_of(agent.as_str(), &[needed.agent().as_str()]))
 }
 
 /// The plan after a decision; `None` where it changes nothing.
@@ -100,6 +149,7 @@ fn planned(
     rules: &Rules<'_>,
     decision: &Decision,
     plan: &str,
+    has: &dyn Fn(&str) -> bool,
 ) -> Result<Option<Applied>, Vec<Problem>> {
     let policy = &rules.pack.policy;
     let finality = finality(state, rules);
@@ -117,6 +167,8 @@ fn planned(
     };
     let old = old.map(|old| old.tasks).unwrap_or_default();
     proved_before_done(state, rules, &old, &applied)?;
+    proved_before_final(state, rules, &old, &applied, has)?;
+    dropped_openly(state, rules, &applied)?;
     if decision.next == Next::Finish {
         nothing_dropped(&old, &applied, &policy.plan.final_status)?;
     }
@@ -136,6 +188,70 @@ fn nothing_dropped(old: &[Task], applied: &Applied, done: &str) -> Result<(), Ve
             Err(vec![Problem::new("plan-dropped", message).found(&task.id)])
         }
     }
+}
+
+/// A task becomes final only if it was judged itself, and if the files that it is to bring are there.
+fn proved_before_final(
+    state: &State,
+    rules: &Rules<'_>,
+    old: &[Task],
+    applied: &Applied,
+    has: &dyn Fn(&str) -> bool,
+) -> Result<(), Vec<Problem>> {
+    let policy = &rules.pack.policy.plan;
+    let language = rules.pack.words();
+    let was_final =
+        |task: &Task| old.iter().any(|own| own.id == task.id && own.status == policy.final_status);
+    for task in applied.plan.tasks.iter().filter(|task| task.status == policy.final_status) {
+        if was_final(task) {
+            continue;
+        }
+        let unproved = state.unproved(task, rules).filter(|_| policy.judged_only);
+        let missing = files_named(task).into_iter().find(|file| !has(file));
+        let missing = missing.filter(|_| policy.files_exist);
+        let why = unproved.or_else(|| missing.map(|file| language.file_is_missing(file)));
+        if let Some(why) = why {
+            let message = language.not_final(&task.id, &policy.final_status, why);
+            return Err(vec![Problem::new("plan-final-refused", message).found(&task.id)]);
+        }
+    }
+    Ok(())
+}
+
+/// What was found about a task does not go away with the task.
+fn dropped_openly(state: &State, rules: &Rules<'_>, applied: &Applied) -> Result<(), Vec<Problem>> {
+    let is_checked = rules.pack.policy.plan.judged_only;
+    for task in applied.dropped.iter().filter(|_| is_checked) {
+        if let Some(finding) = state.undroppable(task, rules) {
+            let message = rules.pack.words().not_dropped(task, finding);
+            return Err(vec![Problem::new("plan-dropped", message).found(task)]);
+        }
+    }
+    Ok(())
+}
+
+/// Endings of files that a task of text may have to bring.
+const TEXT_FILES: [&str; 14] = [
+    "md", "txt", "csv", "tsv", "json", "yaml", "yml", "toml", "html", "xml", "pdf", "docx", "xlsx",
+    "py",
+];
+
+/// The files that a task's acceptance names: words with a known ending. A name may stand between
+/// letters without spaces, as in Chinese; then it begins where its first ASCII letter does.
+pub fn files_named(task: &Task) -> Vec<String> {
+    let Some(acceptance) = task.field("acceptance") else { return Vec::new() };
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-');
+    let words = acceptance.split(|c: char| !is_part(c));
+    let names = words.filter_map(|word| {
+        let word = word.trim_matches(['.', '-', '/']);
+        let (stem, ending) = word.rsplit_once('.')?;
+        let is_file =
+            TEXT_FILES.contains(&ending) && stem.contains(|c: char| c.is_ascii_alphanumeric());
+        (is_file && !word.contains("//")).then(|| word.trim_start_matches("./").to_owned())
+    });
+    let mut names: Vec<String> = names.collect();
+    names.dedup();
+    names
 }
 
 /// A marked task is done only after a passing report of the tester named it.
@@ -312,6 +428,10 @@ pub fn judge_report(
         return Event::ReportRefused { problem: explained(&[problem]) };
     }
     let mut facts = facts_of(&report, source, policy, plan);
+    facts.about = match tasks_of(state, rules, &facts, source, plan) {
+        Ok(about) => about,
+        Err(problem) => return Event::ReportRefused { problem: explained(&[problem]) },
+    };
     let tester = policy.subloop.as_ref().map(|subloop| &subloop.tester);
     let passed = facts.outcome == Some(Outcome::Pass);
     let asked = least_percent(state, rules).filter(|_| passed && tester == Some(agent));
@@ -326,6 +446,71 @@ pub fn judge_report(
         facts.classes = vec![UNKNOWN_CLASS.to_owned()];
     }
     Event::ReportAccepted(Box::new(facts))
+}
+
+/// The tasks that a report is about: those of its line for tasks, or else those that both the report
+/// and its order name. A verifier must say which tasks it judged where only these become final.
+fn tasks_of(
+    state: &State,
+    rules: &Rules<'_>,
+    facts: &ReportFacts,
+    source: &str,
+    plan: &str,
+) -> Result<Vec<String>, Problem> {
+    let policy = &rules.pack.policy;
+    let language = rules.pack.words();
+    let line = policy.report_rules.task_prefix.as_ref().and_then(|prefix| {
+        let mut fence = text::Fence::default();
+        text::lines(source)
+            .filter(|line| !fence.covers(*line))
+            .find_map(|line| text::key_line(line.text, prefix).map(|key| key.value))
+    });
+    let about = match line {
+        Some(line) => named_on(line, policy, plan, language)?,
+        None => {
+            let order = state.main_order().map(|(_, order)| order).unwrap_or_default();
+            facts.tasks.iter().filter(|task| names(&order, task)).cloned().collect()
+        }
+    };
+    let must_name = policy.plan.judged_only
+        && policy.plan.verified_by.contains(&facts.agent)
+        && facts.outcome == Some(Outcome::Pass);
+    match &policy.report_rules.task_prefix {
+        Some(prefix) if about.is_empty() && must_name => {
+            Err(Problem::new("report-no-task", language.tasks_missing(prefix)))
+        }
+        _ => Ok(about),
+    }
+}
+
+/// The ids of a line for tasks, each of them in the plan.
+fn named_on(
+    line: &str,
+    policy: &Policy,
+    plan: &str,
+    language: Language,
+) -> Result<Vec<String>, Problem> {
+    let tasks = Plan::read(plan, &policy.plan).map(|plan| plan.tasks).unwrap_or_default();
+    let known: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+    let words =
+        line.split(|c: char| c.is_whitespace() || matches!(c, ',' | '，' | '、' | ';' | '；'));
+    let mut found: Vec<String> = Vec::new();
+    for word in words.map(|word| text::unwrapped(word).trim_matches(['.', '。'])) {
+        let is_id = word.chars().any(|c| c.is_ascii_digit()) && word.contains('-');
+        if known.contains(&word) {
+            found.push(word.to_owned());
+        } else if is_id && word.is_ascii() {
+            let problem = Problem::new("report-unknown-task", language.task_unknown(word));
+            return Err(problem.one_of(word, &known));
+        }
+    }
+    // A title that follows an id is not looked at; an id inside brackets is.
+    for id in known {
+        if names(line, id) && !found.iter().any(|own| own == id) {
+            found.push(id.to_owned());
+        }
+    }
+    Ok(found)
 }
 
 /// Blockers are never cut in a prompt: so long ones are refused while their agent can shorten them.
@@ -353,6 +538,8 @@ pub fn facts_of(report: &Report, source: &str, policy: &Policy, plan: &str) -> R
         blockers: tagged.take(20).collect(),
         classes: report.blockers.iter().map(|blocker| blocker.class.clone()).take(20).collect(),
         tasks: tasks.collect(),
+        about: Vec::new(),
+        subject: subject(report, source, policy),
         percent: percent(report, source, policy),
         overturned: None,
     }
@@ -364,6 +551,16 @@ pub(super) fn overturn(facts: &mut ReportFacts, why: &str, rules: &ReportRules) 
     facts.overturned = Some(why.to_owned());
     facts.blockers = vec![why.to_owned()];
     facts.classes = vec![rules.classify(why).unwrap_or(UNKNOWN_CLASS).to_owned()];
+}
+
+/// What a report says that it judged or made: the first of the agent's own summary fields.
+fn subject(report: &Report, source: &str, policy: &Policy) -> Option<String> {
+    let (_, labels) = policy.context.summary_fields.get(&report.agent)?.first()?;
+    let mut fence = text::Fence::default();
+    let value = text::lines(source).filter(|line| !fence.covers(*line)).find_map(|line| {
+        labels.iter().find_map(|label| text::key_line(line.text, label)).map(|key| key.value)
+    })?;
+    (!value.is_empty()).then(|| text::shown(value, 200))
 }
 
 /// The percentage of a report, by the policy's labels.

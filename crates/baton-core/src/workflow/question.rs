@@ -32,6 +32,8 @@ impl State {
         at.effects.push(Effect::RemoveQuestion);
         let answer = Answer { question, option_id: option_id.clone(), comment: comment.clone() };
         self.budget.stuck.reset();
+        self.reports.answered = at.seq;
+        self.reports.passed_last = None;
         match by {
             Asker::Main => {
                 self.current.answer = Some(answer);

@@ -76,7 +76,11 @@ impl State {
 
     /// The phase after a report that can no longer be overturned.
     pub(super) fn after_report(&mut self, job: &Job, at: &mut Transition<'_>) -> Phase {
-        let facts = self.reports.newest.get(&job.agent).map(|(_, facts)| facts.clone());
+        let newest = self.reports.newest.get(&job.agent).cloned();
+        if let Some((seq, facts)) = &newest {
+            self.record_tasks(facts, *seq, &at.rules);
+        }
+        let facts = newest.map(|(_, facts)| facts);
         let outcome = facts.as_ref().and_then(|facts| facts.outcome);
         let must_next = self.acceptance.must_next.as_ref();
         let is_due = must_next.is_some_and(|(agent, _)| *agent == job.agent);

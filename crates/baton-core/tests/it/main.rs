@@ -18,6 +18,7 @@ mod hostile;
 mod ids;
 mod lab;
 mod languages;
+mod lying_teams;
 mod mentions;
 mod messages;
 mod notes;

@@ -1,5 +1,6 @@
 //! Plans: what is read, what an update changes, what is refused.
 
+use baton_core::messages::Language;
 use baton_core::plan::{Finality, Plan, parse_statements};
 use baton_core::policy::PlanRules;
 use baton_core::problem::Problem;
@@ -88,7 +89,7 @@ fn change(text: &str, statements: &str) -> String {
             let diff = TextDiff::from_lines(text, applied.plan.text());
             let lines = diff.unified_diff().context_radius(0).to_string();
             let lines: Vec<&str> = lines.lines().filter(|line| !line.starts_with("@@")).collect();
-            format!("{}\n= {}", lines.join("\n"), applied.summary())
+            format!("{}\n= {}", lines.join("\n"), applied.summary(Language::English))
         }
     }
 }
@@ -113,11 +114,11 @@ fn an_update_changes_only_the_lines_it_must() {
     -  - 1e999 is refused
     +- acceptance: a; b: c
     +- evidence: 中文；证据
-    = M1-T1 acceptance set; M1-T2 evidence set
+    = M1-T1 acceptance: a; b: c; M1-T2 evidence: 中文；证据
     ");
     insta::assert_snapshot!(change(PLAN, "set M2-T1 evidence: seen"), @"
     +- evidence: seen
-    = M2-T1 evidence set
+    = M2-T1 evidence: seen
     ");
     insta::assert_snapshot!(change(PLAN, "add M1-T3: works under load"), @"
     +### M1-T3: works under load
@@ -130,7 +131,7 @@ fn an_update_changes_only_the_lines_it_must() {
     +### X9: odd id
     +- status: DONE
     +- evidence: e
-    = X9 added; X9 evidence set
+    = X9 added; X9 evidence: e
     ");
     insta::assert_snapshot!(change(PLAN, "add M3: Release；add M3-T1: ship"), @"
     +
@@ -156,7 +157,7 @@ fn a_fence_or_comment_belongs_to_the_field_it_is_indented_under_and_to_no_other(
     -  its own log
     -  ```
     +- evidence: new
-    = M1-T1 evidence set
+    = M1-T1 evidence: new
     ");
 }
 
@@ -285,7 +286,7 @@ fn a_replacement_names_what_it_dropped() {
             &Finality::Allowed,
         )
         .unwrap();
-    insta::assert_snapshot!(applied.summary(), @"M1-T1 IN_PROGRESS→DONE; M1-T7 added; M1-T2 dropped; M2-T1 dropped");
+    insta::assert_snapshot!(applied.summary(Language::English), @"M1-T1 IN_PROGRESS→DONE; M1-T7 added; M1-T2 dropped; M2-T1 dropped");
 }
 
 #[test]

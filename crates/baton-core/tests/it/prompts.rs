@@ -78,6 +78,7 @@ fn material<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
                 "M1-T2: tests for overflow in sub(). Do not touch mul().".to_owned(),
             )),
             settled: Vec::new(),
+            verdicts: Vec::new(),
         },
         reports: vec![
             filed(pack, "TEST", 7, &example(pack, "TEST", 1)),

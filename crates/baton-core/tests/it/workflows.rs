@@ -12,9 +12,9 @@ use baton_core::event::{
 };
 use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use baton_core::pack::Pack;
-use baton_core::policy::{EvaluationRules, Gate, Outcome};
+use baton_core::policy::{EvaluationRules, Gate, Needed, Outcome};
 use baton_core::workflow::{
-    Do, Effect, Phase, Rules, State, goal_entry, judge_decision, judge_report,
+    Do, Effect, Phase, Rules, State, decide_by_rule, goal_entry, judge_decision, judge_report,
 };
 
 use crate::common::pack;
@@ -32,6 +32,8 @@ pub(crate) struct Run<'a> {
     rules: Rules<'a>,
     plan: String,
     pub(crate) seen: Vec<Event>,
+    /// Files of the project; empty: every file is there.
+    pub(crate) files: Vec<String>,
 }
 
 fn limits() -> Limits {
@@ -64,7 +66,21 @@ const PLAN: &str = "## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"
 impl<'a> Run<'a> {
     pub(crate) fn new(pack: &'a Pack, config: &'a Config) -> Run<'a> {
         let state = State::new(&start(limits()), 1);
-        Run { state, rules: Rules { pack, config }, plan: PLAN.to_owned(), seen: Vec::new() }
+        let (plan, seen, files) = (PLAN.to_owned(), Vec::new(), Vec::new());
+        Run { state, rules: Rules { pack, config }, plan, seen, files }
+    }
+
+    pub(crate) fn with_plan(pack: &'a Pack, config: &'a Config, plan: &str) -> Run<'a> {
+        Run { plan: plan.to_owned(), ..Run::new(pack, config) }
+    }
+
+    /// What a driver does before it asks MAIN.
+    pub(crate) fn decided_by_rule(&self) -> Option<Event> {
+        decide_by_rule(&self.state, &self.rules, &self.plan, &|file| self.has(file))
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.files.is_empty() || self.files.iter().any(|own| own == file)
     }
 
     pub(crate) fn take(&mut self, event: Event) {
@@ -88,8 +104,14 @@ impl<'a> Run<'a> {
             match self.next() {
                 Do::Journal(event) => self.take(event),
                 Do::JudgeDecision { answer, check } => {
-                    let event =
-                        judge_decision(&self.state, &self.rules, &answer, check, &self.plan);
+                    let event = judge_decision(
+                        &self.state,
+                        &self.rules,
+                        &answer,
+                        check,
+                        &self.plan,
+                        &|file| self.has(file),
+                    );
                     self.take(event);
                 }
                 Do::JudgeReport { job, report } => {
@@ -506,8 +528,8 @@ fn refusal(run: &Run<'_>) -> String {
 fn a_pass_that_an_agent_needs_ends_when_what_was_judged_changes() {
     let (mut pack, config) = rules();
     let needs_pass = &mut pack.policy.routing.needs_pass;
-    needs_pass.insert(agent("DEV"), vec![agent("REVIEW")]);
-    needs_pass.insert(agent("REVIEW"), vec![agent("TEST")]);
+    needs_pass.insert(agent("DEV"), vec![Needed::By(agent("REVIEW"))]);
+    needs_pass.insert(agent("REVIEW"), vec![Needed::By(agent("TEST"))]);
     let mut run = Run::new(&pack, &config);
     for (number, name) in ["TEST", "REVIEW", "DEV", "DEV", "TEST"].into_iter().enumerate() {
         run.decides(name, &format!("set M1-T1 evidence: {number}"));
@@ -535,7 +557,7 @@ fn a_pass_that_an_agent_needs_ends_when_what_was_judged_changes() {
     let result = StageResult::Answer(answer.to_owned());
     let ended = StageEnded::new(stage, attempt, result, Spent::default());
     run.take(Event::StageEnded(Box::new(ended)));
-    let event = judge_decision(&run.state, &run.rules, answer, false, &run.plan);
+    let event = judge_decision(&run.state, &run.rules, answer, false, &run.plan, &|_| true);
     let Event::DecisionRefused { problem } = event else { panic!("{event:?}") };
     let why = "`REVIEW` may not run: `TEST` passed in iteration 5, but its files changed after it: tests/add.rs";
     assert!(problem.contains(why), "{problem}");
@@ -717,7 +739,7 @@ fn stage(run: &mut Run<'_>, answer: Option<&str>) {
 fn judged(run: &mut Run<'_>) {
     let event = match run.next() {
         Do::JudgeDecision { answer, check } => {
-            judge_decision(&run.state, &run.rules, &answer, check, &run.plan)
+            judge_decision(&run.state, &run.rules, &answer, check, &run.plan, &|_| true)
         }
         Do::JudgeReport { job, report } => {
             judge_report(&run.state, &run.rules, &job.agent, &report, &run.plan)
@@ -892,6 +914,8 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         blockers: vec![format!("b{}", random.one_of(4))],
         classes: vec![["impl", "test", "env", "unknown"][random.one_of(4)].to_owned()],
         tasks: Vec::new(),
+        about: Vec::new(),
+        subject: None,
         percent: None,
         overturned: None,
     };

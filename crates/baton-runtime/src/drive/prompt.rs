@@ -3,6 +3,7 @@
 use baton_core::event::StageId;
 use baton_core::id::{AgentName, MAIN, Tokens};
 use baton_core::machine::{Machine, StageLimits, is_measured_asked};
+use baton_core::plan::Plan;
 use baton_core::prompt::{
     FinishFacts, GateResult, OlderReports, Prompt, ReadFile, RunFacts, StageChange,
 };
@@ -71,7 +72,16 @@ impl Drive<'_> {
             older_reports: OlderReports { count: *count, last: last.map(path).collect() },
             main_order: self.state.main_order(),
             settled: self.state.settled_reports(&self.rules()),
+            verdicts: self.task_lines(),
         })
+    }
+
+    /// What this run knows about each task of the plan.
+    fn task_lines(&self) -> Vec<String> {
+        let pack = &self.around.board.pack;
+        let plan = self.plan().unwrap_or_default();
+        let tasks = Plan::read(&plan, &pack.policy.plan).map(|plan| plan.tasks);
+        self.state.task_lines(&tasks.unwrap_or_default(), pack.words())
     }
 
     fn finish_facts(&self) -> FinishFacts {
