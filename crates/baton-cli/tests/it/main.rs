@@ -26,6 +26,7 @@ mod providers;
 mod read_only;
 mod remember;
 mod replay;
+mod routine;
 mod runs;
 mod scenario;
 mod scenario_demo;

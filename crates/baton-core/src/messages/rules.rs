@@ -38,7 +38,7 @@ messages! {
     not_dropped(task, finding): "task `{task}` may not be dropped: {finding}; only after the user has answered a question about it", "不能从计划中去掉任务 `{task}`：{finding}；须先问过用户并得到回答";
     tasks_missing(prefix): "the report does not name the tasks that it is about: add the line `{prefix} M1-T1` with their ids", "报告没有写明评判的是哪些任务：请补上 `{prefix}M1-T1` 这样的一行，写出任务编号";
     task_unknown(task): "`{task}` is not a task of the plan", "计划里没有任务 `{task}`";
-    decided_by_rule(agent, iteration, next): "by rule: {agent} passed in iteration {iteration}, and {next} follows", "按规则：{agent} 在第 {iteration} 轮通过，由 {next} 接着做";
+    decided_by_rule(agent, iteration, next): "{agent} passed in iteration {iteration}, so {next} follows by rule", "{agent} 在第 {iteration} 轮通过，按规则由 {next} 接着做";
     acceptance_of_task(text): "acceptance: {text}", "验收标准：{text}";
     title_of_verdicts(): "Tasks: the newest verdict of each agent, and open findings", "各任务：每个代理的最新结果和未解决的问题";
     plan_added(id): "{id} added", "新增 {id}";

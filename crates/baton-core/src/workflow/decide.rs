@@ -46,6 +46,7 @@ impl State {
         let (check, decided) = read_decision(phase, decided, &at.rules)?;
         let decision = decided.decision.clone()?;
         self.attempt = Attempt(1);
+        self.budget.totals.decided_by_rule += u32::from(decided.by == DecidedBy::Rule);
         self.files.plan_hash = Some(decided.plan_after.clone());
         if decided.plan_before != decided.plan_after {
             at.effects.push(Effect::EditPlan(Box::new(PlanEdit {

@@ -49,12 +49,20 @@ pub struct Totals {
     pub subloop_milliseconds: u64,
     /// Agents' stages inside sub-loops: decisions that MAIN did not have to make.
     pub main_calls_saved: u32,
+    /// Decisions that the policy made instead of MAIN.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub decided_by_rule: u32,
     pub finishes: u32,
     pub finishes_overturned: u32,
     pub passes_overturned: u32,
     pub corrections: u32,
     /// Stages whose result is unknown.
     pub lost: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Signs that a run is stuck.
