@@ -275,7 +275,13 @@ fn dispatched(place: &Place, command: Command) -> Outcome {
         Command::Scenario(ScenarioCommand::Report(args)) => scenario::report(place, &args),
         Command::Scenario(ScenarioCommand::Diff(args)) => scenario::diff(place, &args),
         Command::Scenario(ScenarioCommand::Demo(args)) => scenario::demo(place, &args),
-        Command::Pack(PackCommand::List) => pack::list(),
+        Command::Pack(PackCommand::List { lang }) => pack::list(place, lang.as_deref()),
+        Command::Pack(PackCommand::New { name, from, lang }) => {
+            pack::new(place, &name, from.as_deref(), lang.as_deref())
+        }
+        Command::Pack(PackCommand::Export { pack, dir }) => {
+            pack::export(place, pack.as_deref(), dir)
+        }
         Command::Pack(PackCommand::Show(args)) => pack::show(place, &args),
         Command::Pack(PackCommand::Check { pack }) => pack::check(place, pack.as_deref()),
         Command::Pack(PackCommand::Use { pack, lang }) => {

@@ -11,6 +11,7 @@ use baton_core::event::{Asker, Limits, RunSetup, Stop};
 use baton_core::id::{AgentName, FINISH, FINISH_CHECK, MAIN, Tokens};
 use baton_core::machine::{Machine, is_measured_asked};
 use baton_core::message::Wire;
+use baton_core::pack::Manifest;
 use baton_core::policy;
 use baton_core::profile::Profile;
 use baton_core::turn::Room;
@@ -26,7 +27,7 @@ use baton_runtime::lock::{self, Holder, Lock};
 use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::model::{Client, Limits as CallLimits, catalogue};
 use baton_runtime::store::Disk;
-use baton_runtime::{builtin, git, load, machine, trust};
+use baton_runtime::{git, load, machine, trust};
 use serde_json::json;
 
 use super::init::chosen as chosen_pack;
@@ -61,9 +62,9 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
         }
         None => {
             let config = load::config(&place.environment, None)?.0;
-            let (named, _) = chosen_pack(args.pack.as_deref(), None, &config);
-            let built_in = builtin::packs().into_iter().find(|(own, _)| own.name == named);
-            let agents = built_in.map(|(own, _)| own.agents).unwrap_or_default();
+            let (named, _) = chosen_pack(place, args.pack.as_deref(), None, &config)?;
+            let manifest = Manifest::read(&board::pack_files(named)?);
+            let agents = manifest.map(|own| own.agents).unwrap_or_default();
             (config, agents)
         }
     };
@@ -304,8 +305,9 @@ fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
     }
     let path = place.new_board_path()?;
     let (config, _) = load::config(&place.environment, None)?;
-    let (pack, language) = chosen_pack(args.pack.as_deref(), args.lang.as_deref(), &config);
-    let new = NewBoard { root: &path, pack, language };
+    let (pack, language) =
+        chosen_pack(place, args.pack.as_deref(), args.lang.as_deref(), &config)?;
+    let new = NewBoard { root: &path, pack, language: &language };
     match new.create_within(place.environment.state_folder().as_deref()) {
         // Another process was faster: the lock of the run decides between them.
         Ok(_) | Err(board::Error::Exists(_)) => {}
