@@ -13,7 +13,6 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::problem::{Place, Problem};
-use de::UNKNOWN_KEY;
 
 pub(crate) use strict::NoKeyTwice;
 pub use strict::Strict;
@@ -181,19 +180,18 @@ impl Document {
     /// of the text.
     pub fn read_all<T: DeserializeOwned + JsonSchema>(&self) -> Result<T, Vec<Problem>> {
         let (read, unknown) = self.read_known::<T>();
-        let mut problems: Vec<Problem> = unknown.into_iter().map(|key| key.problem).collect();
-        match read {
-            Ok(read) if problems.is_empty() => return Ok(read),
-            Ok(_) => {}
+        let mut problems = match read {
+            Ok(read) if unknown.is_empty() => return Ok(read),
+            Ok(_) => unknown.into_iter().map(|key| key.problem).collect(),
             Err(first) => {
                 let schema = serde_json::json!(schemars::schema_for!(T));
-                let shape = shape::problems(self, &schema);
-                match shape.is_empty() {
-                    true => problems.extend(self.wrong_words::<T>(first)),
-                    false => problems.extend(shape),
+                let mut shape = shape::problems(self, &schema);
+                if shape.iter().all(|problem| problem.code == de::UNKNOWN_KEY) {
+                    shape.extend(self.wrong_words::<T>(first));
                 }
+                shape
             }
-        }
+        };
         problems.sort_by(|a, b| (&a.file, a.place).cmp(&(&b.file, b.place)));
         Err(problems)
     }
@@ -202,18 +200,26 @@ impl Document {
     /// may fit, until the rest can be read or nothing more is found.
     fn wrong_words<T: DeserializeOwned>(&self, first: Problem) -> Vec<Problem> {
         let mut root = self.root.clone();
+        let mut places = std::collections::BTreeSet::new();
         let mut problems = Vec::new();
         while let Err(error) = T::deserialize(&root) {
+            if let Some((span, _)) = error.unknown_key() {
+                // It is reported by itself.
+                if !remove_key(&mut root, span) {
+                    break;
+                }
+                continue;
+            }
             let span = error.span.unwrap_or(root.span);
-            let is_mended = rename(&mut root, span, &format!("A{}", problems.len()));
             let problem = self.locate(error.into_problem(), span);
             if problems.len() == MOST_WORDS || problems.contains(&problem) {
                 break;
             }
-            if problem.code != UNKNOWN_KEY {
-                problems.push(problem);
-            }
-            if !is_mended {
+            problems.push(problem);
+            // A second refusal at the same place would be a problem of our own word.
+            if !rename(&mut root, span, &format!("A{}", problems.len()))
+                || !places.insert((span.source, span.start))
+            {
                 break;
             }
         }

@@ -117,6 +117,15 @@ impl Manifest {
         self.agent_names().into_iter().chain(others).collect()
     }
 
+    /// Whether it tells for sure which agents and languages there are.
+    fn has_clear_names(&self) -> bool {
+        let names: std::collections::BTreeSet<&AgentName> =
+            self.agents.iter().map(|agent| &agent.name).collect();
+        !self.languages.is_empty()
+            && names.len() == self.agents.len()
+            && !names.iter().any(|name| RESERVED.contains(&name.as_str()))
+    }
+
     fn problems(&self, document: &Document) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut fail = |path: &str, message: String| {
@@ -197,7 +206,13 @@ impl Pack {
         let mut problems = Vec::new();
         let read = policy_document(files, language, "").and_then(|document| {
             let (policy, mut wrong) = Policy::read_checked(&document)?;
-            wrong.extend(agent_problems(&policy, &document, &agents));
+            for problem in agent_problems(&policy, &document, &agents) {
+                let is_same =
+                    |own: &Problem| own.file == problem.file && own.place == problem.place;
+                if !wrong.iter().any(is_same) {
+                    wrong.push(problem);
+                }
+            }
             Ok((policy, wrong))
         });
         let policy = match read {
@@ -307,6 +322,10 @@ pub fn check(files: &Files) -> Vec<Problem> {
         Ok(read) => read,
         Err(problems) => return problems,
     };
+    if !manifest.has_clear_names() {
+        // All other files would be called wrong for it.
+        return problems;
+    }
     for language in &manifest.languages {
         let (pack, wrong) = Pack::read_checked(files, manifest.clone(), language);
         for problem in wrong {

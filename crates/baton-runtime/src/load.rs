@@ -354,7 +354,8 @@ impl Environment {
 
     /// The language of the user's locale, as `zh` of `zh_CN.UTF-8`.
     pub fn language(&self) -> Option<String> {
-        let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(|name| self.get(name))?;
+        let locale =
+            ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(|name| self.get(name))?;
         let language = locale.split(['_', '.', '@']).next()?.to_ascii_lowercase();
         (language != "c" && language != "posix").then_some(language)
     }

@@ -90,15 +90,23 @@ pub(super) fn show(place: &Place, args: &PackShowArgs) -> Outcome {
         return Ok(Reply::new(pack.policy.render(), json!({ "ok": true, "policy": pack.policy })));
     }
     let rules = &pack.policy.report_rules;
-    let mut text =
-        format!("{} ({}): {}\n\nagents\n", pack.manifest.name, pack.language, pack.manifest.title.of(&pack.language));
+    let mut text = format!(
+        "{} ({}): {}\n\nagents\n",
+        pack.manifest.name,
+        pack.language,
+        pack.manifest.title.of(&pack.language)
+    );
     let agents: Vec<Vec<String>> = pack
         .manifest
         .agents
         .iter()
         .map(|agent| {
             let writes = if agent.writes { "writes" } else { "reads only" };
-            vec![format!("  {}", agent.name), writes.to_owned(), agent.role.of(&pack.language).to_owned()]
+            vec![
+                format!("  {}", agent.name),
+                writes.to_owned(),
+                agent.role.of(&pack.language).to_owned(),
+            ]
         })
         .collect();
     text.push_str(&table(&agents));

@@ -21,6 +21,7 @@ mod lab;
 mod lying;
 mod mentions;
 mod outline;
+mod own_packs;
 mod protocols;
 mod providers;
 mod read_only;

@@ -88,8 +88,9 @@ impl de::Error for Error {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Error {
-        let message = format!("the key `{}` is not known", text::shown(field, 60));
-        Error::new(Problem::new(UNKNOWN_KEY, message).found(field).one_of(field, expected))
+        Error::new(
+            Problem::new(UNKNOWN_KEY, unknown_key(field)).found(field).one_of(field, expected),
+        )
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Error {
@@ -103,6 +104,10 @@ impl de::Error for Error {
         problem.found = Some(String::new());
         Error::new(problem)
     }
+}
+
+pub(super) fn unknown_key(key: &str) -> String {
+    format!("the key `{}` is not known", text::shown(key, 60))
 }
 
 pub(super) fn missing_key(key: &str) -> String {

@@ -3,7 +3,7 @@
 
 use serde_json::Value as Schema;
 
-use super::{Document, Node, Value, de};
+use super::{Document, Key, Node, Value, de};
 use crate::problem::Problem;
 use crate::text;
 
@@ -38,8 +38,10 @@ impl<'a> Shape<'a> {
                 self.missing(node, schema, path);
                 for (key, value) in entries {
                     let own = schema["properties"].get(&key.name);
-                    if let Some(own) = own.or_else(|| schema.get("additionalProperties")) {
-                        self.look(value, own, &joined(path, &key.name));
+                    match own.or_else(|| schema.get("additionalProperties")) {
+                        Some(Schema::Bool(false)) => self.unknown(key, schema, path),
+                        Some(own) => self.look(value, own, &joined(path, &key.name)),
+                        None => {}
                     }
                 }
             }
@@ -68,10 +70,7 @@ impl<'a> Shape<'a> {
             if node.get(key).is_some() {
                 continue;
             }
-            let message = de::missing_key(key);
-            let message =
-                if path.is_empty() { message } else { format!("{path}: {message}") };
-            let mut problem = Problem::new(de::MISSING_KEY, message);
+            let mut problem = Problem::new(de::MISSING_KEY, within(path, de::missing_key(key)));
             // The object that lacks it may be long; its whole text would say nothing.
             problem.found = Some(String::new());
             problem.expected = self.explained(&schema["properties"][key]);
@@ -112,8 +111,22 @@ impl<'a> Shape<'a> {
         kinds.join(" or ")
     }
 
+    fn unknown(&mut self, key: &Key, schema: &Schema, path: &str) {
+        let known: Vec<&String> =
+            schema["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();
+        let message = within(path, de::unknown_key(&key.name));
+        let problem = Problem::new(de::UNKNOWN_KEY, message).found(&key.name);
+        let problem = problem.one_of(&key.name, &known);
+        self.problems.push(self.document.locate(problem, key.span));
+    }
+
     fn wrong_kind(&mut self, node: &Node, schemas: &[&'a Schema], path: &str) {
-        let message = format!("{}: {} does not fit here", text::shown(path, 120), node.value.kind());
+        let kind = match &node.value {
+            Value::Integer(_) => "a whole number",
+            Value::Float(_) => "a number with a fraction",
+            other => other.kind(),
+        };
+        let message = within(path, format!("{kind} does not fit here"));
         let problem = Problem::new("value-type", message).expected(self.kinds(schemas));
         self.problems.push(self.document.locate(problem, node.span));
     }
@@ -154,6 +167,14 @@ fn named(kind: &str) -> &str {
         "array" => "a list",
         "object" => "an object",
         other => other,
+    }
+}
+
+/// A message about what is at a path.
+fn within(path: &str, message: String) -> String {
+    match path.is_empty() {
+        true => message,
+        false => format!("{}: {message}", text::shown(path, 120)),
     }
 }
 

@@ -36,7 +36,9 @@ impl Label {
                 let missing = languages.iter().find(|language| !lines.contains_key(*language));
                 let other = lines.keys().find(|language| !languages.contains(language));
                 match (missing, other) {
-                    (Some(missing), _) => Some(format!("a line for the language `{missing}` is missing")),
+                    (Some(missing), _) => {
+                        Some(format!("a line for the language `{missing}` is missing"))
+                    }
                     (None, Some(other)) => {
                         let other = text::shown(other, 20);
                         Some(format!("the pack has no language `{other}`"))
