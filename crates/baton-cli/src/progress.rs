@@ -127,7 +127,7 @@ impl Progress {
             let own = self.language;
             let heard = if *said > 0 { own.heard(said) } else { String::new() };
             let end = format!(" … {}{heard}", own.seconds(since.elapsed().as_secs()));
-            // A line that wraps leaves its first row behind when it is drawn again.
+            // Only the last row of a line that wraps would be cleared.
             let line = terminal::fitted(&text::shown(line, 110), &end, terminal::columns());
             let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
         }

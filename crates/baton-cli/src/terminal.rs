@@ -79,8 +79,8 @@ pub(crate) fn columns() -> usize {
     size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// A line and its end in fewer than so many columns: the line is cut, then the end. A wide character
-/// takes two columns.
+/// A line and its end in less than the width of the terminal: the line is cut, then the end. A wide
+/// character takes two columns.
 pub(crate) fn fitted(line: &str, end: &str, columns: usize) -> String {
     let room = columns.saturating_sub(1);
     let own = room.saturating_sub(end.width());
@@ -90,7 +90,7 @@ pub(crate) fn fitted(line: &str, end: &str, columns: usize) -> String {
     cut(&format!("{}…{end}", cut(line, own.saturating_sub(1))), room)
 }
 
-/// The beginning of a text that takes up to so many columns.
+/// The beginning of a text, up to a number of columns.
 fn cut(text: &str, columns: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {

@@ -117,7 +117,7 @@ impl Manifest {
         self.agent_names().into_iter().chain(others).collect()
     }
 
-    /// Whether it tells for sure which agents and languages there are.
+    /// True if it is certain which agents and languages there are.
     fn has_clear_names(&self) -> bool {
         let names: std::collections::BTreeSet<&AgentName> =
             self.agents.iter().map(|agent| &agent.name).collect();

@@ -254,7 +254,7 @@ pub struct Routing {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("required" = []))]
 pub struct FinishRules {
-    /// After so many refused finishes the person is asked. Missing: 3.
+    /// The user is asked after this number of refused finishes. Missing: 3.
     pub max_finish_attempts: u32,
     /// Agents whose newest report must be a pass that counts before FINISH is accepted. Missing or
     /// empty: those of `plan.verified_by`.
@@ -293,7 +293,7 @@ pub struct MilestoneTexts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextRules {
-    /// Whose reports an agent is shown. Missing: those of all others.
+    /// The agents whose reports an agent is shown. Missing: all others.
     #[serde(default)]
     pub relevant_reports: IndexMap<AgentName, Vec<AgentName>>,
     /// Whose reports step down to a summary, in this order, when FINISH_CHECK does not fit. Missing:

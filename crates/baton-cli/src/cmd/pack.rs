@@ -64,7 +64,7 @@ pub(super) fn export(place: &Place, pack: Option<&str>, folder: Option<PathBuf>)
     written(place, &folder, &files)
 }
 
-/// Writes a pack's files and says how to go on.
+/// Writes a pack's files and prints the next steps.
 fn written(place: &Place, folder: &Path, files: &pack::Files) -> Outcome {
     packs::write(&place.folder.join(folder), files).map_err(|error| match error {
         board::Error::NotEmpty(_) => board::Error::NotEmpty(folder.to_owned()),

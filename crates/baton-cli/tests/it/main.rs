@@ -32,6 +32,7 @@ mod scenario;
 mod scenario_demo;
 mod scenario_runs;
 mod seen;
+mod speaking;
 mod stored;
 mod typing;
 mod undo;

@@ -10,7 +10,7 @@ use crate::text;
 /// No problem of a text is worth more lines than this.
 const MOST: usize = 100;
 
-/// What is wrong with the shape of a document, by the schema of its type.
+/// The faults in the shape of a document, by the schema of its type.
 pub(super) fn problems(document: &Document, schema: &Schema) -> Vec<Problem> {
     let mut shape = Shape { document, whole: schema, problems: Vec::new() };
     shape.look(&document.root, schema, "");
@@ -78,7 +78,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What to write for a key: what it means, and its kind.
+    /// The text to show for a missing key: its kind and its meaning.
     fn explained(&self, schema: &'a Schema) -> Option<String> {
         let kinds = self.kinds(&self.alternatives(schema));
         let meaning = schema["description"].as_str().map(|meaning| {
@@ -140,7 +140,7 @@ fn types(schema: &Schema) -> Vec<&str> {
     }
 }
 
-/// Whether a value is of a kind that the schema allows. One that names no kind allows all.
+/// True if a value is of a kind that the schema allows. A schema without a kind allows all.
 fn fits(node: &Node, schema: &Schema) -> bool {
     let types = types(schema);
     types.is_empty()

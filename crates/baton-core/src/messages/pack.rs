@@ -1,5 +1,5 @@
-//! What a pack's policy means where it leaves a text out: the names of milestones in the history,
-//! and the orders that Baton itself gives.
+//! Texts for a pack whose policy leaves them out: the names of milestones in the history, and the
+//! orders that Baton itself gives.
 
 messages! {
     /// `{choice}` and `{n}` are filled in when a milestone is written.

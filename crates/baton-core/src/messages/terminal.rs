@@ -1,5 +1,5 @@
-//! What a user of the command line reads about a run. Where a number is counted, the English text
-//! gets it with its noun (`counted`), the Chinese one alone.
+//! Messages about a run for users of the command line. A number is passed twice: with its noun for
+//! the English text (`counted`), alone for the Chinese one.
 
 messages! {
     finished(): "finished", "已完成";
@@ -96,6 +96,14 @@ messages! {
     heard(bytes): ", {bytes} bytes heard", "，已收到 {bytes} 字节";
     seconds(seconds): "{seconds} s", "{seconds} 秒";
 
+    files_are_back(stage, count, kept): "{stage} was interrupted: {count} files are back to what they were before it; what it had changed is kept as snapshot {kept}", "{stage} 被中断：{count} 个文件已恢复到它开始之前的样子；它的改动保存在快照 {kept} 中";
+    plan_stays(problems): "the plan stays as it is: {problems}", "计划保持不变：{problems}";
+    processes_ended(count): "{count} processes that the interrupted stage had left were ended", "已结束被中断的阶段留下的 {count} 个进程";
+    torn_record(bytes): "a torn record of {bytes} bytes was cut off the journal: it was never acknowledged", "日志末尾有一条不完整的记录（{bytes} 字节），已截去：它从未被确认";
+    other_setup(before, now): "this run began with {before}; continuing with {now}", "本次运行开始时使用 {before}；现在使用 {now} 继续";
+    gate_again(command): "the gate `{command}` was interrupted and its result is unknown: it is run again", "检查命令 `{command}` 被中断，结果未知：将重新运行";
+    package_is_folder(path): "no package is handed over: {path} is a folder", "没有移交文件包：{path} 是文件夹";
+    no_package(path, error): "no package is handed over ({path}): {error}", "没有移交文件包（{path}）：{error}";
     made_board(path, pack, language): "made {path}: pack {pack} ({language})", "已创建 {path}：包 {pack}（{language}）";
     using_board(project): "using the blackboard of {project}", "使用 {project} 的黑板";
     uncommitted(counted, count, it): "{counted} in the work tree; snapshots include {it}, `baton diff` leaves {it} out", "工作区有 {count} 处未提交的改动；快照包含这些改动，`baton diff` 不显示";

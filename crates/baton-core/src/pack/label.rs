@@ -25,7 +25,7 @@ impl Label {
         }
     }
 
-    /// What is wrong with it, for a pack of these languages.
+    /// Its fault in a pack of these languages.
     pub(super) fn problem(&self, languages: &[String]) -> Option<String> {
         let is_line = |text: &String| {
             !text::is_blank(text) && !text.chars().any(|c| c.is_control() || text::is_invisible(c))

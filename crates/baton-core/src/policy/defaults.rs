@@ -1,5 +1,5 @@
-//! What a policy means where it leaves a key out, so that a new pack says only what is its own. Goes
-//! in: a pack's policy as text, its language and its agents. Comes out: the same with every key.
+//! Usual values of the keys that a policy leaves out, so that a new pack has only what is its own.
+//! Goes in: a pack's policy, its language and its agents. Comes out: the same with every key.
 
 use serde_json::{Value, json};
 
