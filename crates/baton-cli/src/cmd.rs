@@ -225,10 +225,9 @@ fn mention_changed_rules(place: &Place, reply: &mut Reply) {
     if changes.is_empty() {
         return;
     }
-    reply.errors.push_str(&format!(
-        "note: the rules changed since {run} began: {}; `baton resume --adopt` continues with them\n",
-        text::shown(&changes.join(", "), 1_000)
-    ));
+    let own = board.pack.words();
+    let note = own.rules_changed(run, text::shown(&changes.join(", "), 1_000));
+    reply.errors.push_str(&format!("{note}\n"));
     if let serde_json::Value::Object(map) = &mut reply.json {
         map.insert("rules_changed".to_owned(), json!(changes));
     }

@@ -201,8 +201,7 @@ fn figures(state: &State, own: Language) -> Vec<Vec<String>> {
         totals.tester_runs,
         totals.subloops_passed,
         seconds(totals.subloop_milliseconds),
-        count(totals.main_calls_saved, "decision"),
-        totals.main_calls_saved,
+        own.decisions_saved(count(totals.main_calls_saved, "decision"), totals.main_calls_saved),
     );
     row(own.row_subloops(), totals.subloops > 0, loops);
     let (passes, finishes) = (totals.passes_overturned, totals.finishes_overturned);

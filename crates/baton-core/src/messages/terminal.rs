@@ -6,6 +6,7 @@ messages! {
     abandoned(): "abandoned", "已放弃";
     stopped(why): "stopped: {why}", "已停止：{why}";
     resumed(): "resumed", "恢复运行";
+    rules_changed(run, files): "note: the rules changed since {run} began: {files}; `baton resume --adopt` continues with them", "提示：{run} 开始之后规则已改动：{files}；用 `baton resume --adopt` 按新规则继续";
     changed_rules(files): "continues with changed rules: {files}", "按改动后的规则继续：{files}";
     /// Between the parts of a line.
     joint(): "; ", "；";
@@ -154,7 +155,8 @@ messages! {
     row_cost(): "cost", "费用";
     cost_at_least(cost, counted, count): "at least {cost} ({counted} of unknown cost)", "至少 {cost}（{count} 个阶段费用未知）";
     row_subloops(): "sub-loops", "修复循环";
-    subloop_figures(loops, runs, count, passed, time, saved, saved_count): "{loops} in {runs} of the tester, {passed} repaired, {time}, {saved} saved", "测试方运行 {count} 次，进入 {loops} 次，修复 {passed} 次，{time}，节省决策 {saved_count} 次";
+    subloop_figures(loops, runs, count, passed, time, saved): "{loops} in {runs} of the tester, {passed} repaired, {time}, {saved}", "测试方运行 {count} 次，进入 {loops} 次，修复 {passed} 次，{time}，{saved}";
+    decisions_saved(counted, count): "{counted} saved", "节省决策 {count} 次";
     row_overturned(): "overturned", "被推翻";
     overturned_figures(passes, finishes, passed, finished): "{passes}, {finishes}", "通过 {passed} 次，结束 {finished} 次";
     row_void(): "void pass", "失效的通过";
