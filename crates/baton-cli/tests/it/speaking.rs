@@ -81,12 +81,17 @@ fn a_question_of_a_chinese_run_is_asked_and_answered_in_chinese() {
     assert_eq!(json["stands"], "等待你的回答；用 `baton answer` 继续");
 
     place.play("2-MAIN", &decision("WRITE", FIRST, "null"));
-    place.play("2-WRITE", &report(2, "受阻", "\n- [环境] 没有权限"));
+    place.play("2-WRITE", &report(2, "退回", "\n- [内容] 缺少原稿"));
     place.play("3-MAIN", "不是 JSON");
     let answered = place.run(&["answer", "2", "--executor", "script"]);
     has_lines(
         &answered.errors,
-        &["已回答：admins\n", "WRITE：受阻：", "MAIN 的回答被拒绝：", "改正被拒绝的回答"],
+        &[
+            "已回答：admins\n",
+            "WRITE：退回：[内容] 缺少原稿",
+            "MAIN 的回答被拒绝：",
+            "改正被拒绝的回答",
+        ],
     );
     has_lines(
         &answered.out,

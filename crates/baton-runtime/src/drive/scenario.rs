@@ -243,7 +243,7 @@ impl Drive<'_> {
     ) -> Result<Option<String>, Error> {
         let target = self.around.project.join(path);
         if target.is_dir() {
-            let said = self.around.board.pack.words().package_is_folder(&path);
+            let said = self.around.board.pack.words().package_is_folder(path);
             (self.around.watch)(Notice::Said(said));
             return Ok(None);
         }
