@@ -38,7 +38,7 @@ fn play_work(place: &Place) {
     place.play("2-CHECK", &report(2, "通过", "无"));
 }
 
-/// Everything that was said has these lines, in this order, whatever the widths of columns.
+/// The output has these lines, in this order, whatever the widths of columns.
 fn has_lines(said: &str, lines: &[&str]) {
     let mut plain = said.to_owned();
     while plain.contains("   ") {
@@ -217,7 +217,7 @@ fn a_failed_gate_of_a_chinese_run_is_told_in_chinese_and_gates_count_characters(
     );
 }
 
-/// What a command of the agent printed, with these variables of the user.
+/// The output of a command of the agent, with these variables of the user.
 fn printed(variables: &[(&str, &str)], command: &str) -> String {
     let model = Model::start(vec![call("Bash", json!({ "command": command })), text("done")]);
     let place = Place::of_agent(BATON, model);
