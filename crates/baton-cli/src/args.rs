@@ -274,7 +274,8 @@ pub(crate) struct InitArgs {
     /// A built-in pack or a folder with a `pack.toml`
     #[arg(long, value_name = "PACK")]
     pub(crate) pack: Option<String>,
-    /// The language of prompts and key lines: en, zh, or what the pack has
+    /// The language of prompts, key lines and messages [default: the pack's only one, or that of your
+    /// locale, or en]
     #[arg(long, value_name = "LANG")]
     pub(crate) lang: Option<String>,
     /// Make a blackboard here although a parent folder has one
@@ -639,7 +640,11 @@ pub(crate) struct ScenarioDemoArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PackCommand {
     /// List the built-in packs
-    List,
+    List {
+        /// The language of titles [default: the blackboard's, or that of your locale, or en]
+        #[arg(long, value_name = "LANG")]
+        lang: Option<String>,
+    },
     /// Show a pack: agents, verdicts, statuses, prompts
     Show(PackShowArgs),
     /// Explain what is wrong with a pack; exit 2 if something is
@@ -647,11 +652,34 @@ pub(crate) enum PackCommand {
         /// A pack's folder or a built-in pack [default: the blackboard's pack, policy and prompts]
         pack: Option<String>,
     },
+    /// Write a new pack into a folder of its name: a small one to change, or a copy of another
+    #[command(after_help = "\
+Examples:
+  baton pack new my-pack
+  baton pack new my-pack --lang zh
+  baton pack new my-novel --from novel --lang zh")]
+    New {
+        /// Lower case letters, digits and `-`; also the folder, which must not be there yet
+        name: String,
+        /// A built-in pack or a pack's folder to copy [default: a small example]
+        #[arg(long, value_name = "PACK")]
+        from: Option<String>,
+        /// The language [default: en; with --from, all that it has]
+        #[arg(long, value_name = "LANG")]
+        lang: Option<String>,
+    },
+    /// Write the files of a pack into a folder, to read or to change
+    Export {
+        /// A built-in pack [default: the blackboard's]
+        pack: Option<String>,
+        /// A folder that is not there yet [default: the pack's name]
+        dir: Option<PathBuf>,
+    },
     /// Switch the blackboard to another pack; what a person changed is kept aside
     Use {
         /// A built-in pack or a folder with a `pack.toml`
         pack: String,
-        /// [default: the blackboard's language]
+        /// [default: the blackboard's language, if the pack has it]
         #[arg(long, value_name = "LANG")]
         lang: Option<String>,
     },
@@ -698,10 +726,10 @@ pub(crate) struct RunArgs {
     /// What is to be done
     #[arg(required = true)]
     pub(crate) task: Vec<String>,
-    /// The pack of a blackboard that is made now
+    /// The pack of a blackboard that is made now: a built-in one, or a folder [default: tdd]
     #[arg(long, value_name = "PACK")]
     pub(crate) pack: Option<String>,
-    /// Its language
+    /// Its language [default: as for `baton init`]
     #[arg(long, value_name = "LANG")]
     pub(crate) lang: Option<String>,
     /// What the run works on, where the pack knows scenarios: a folder's name in `scenarios/`

@@ -225,10 +225,9 @@ fn mention_changed_rules(place: &Place, reply: &mut Reply) {
     if changes.is_empty() {
         return;
     }
-    reply.errors.push_str(&format!(
-        "note: the rules changed since {run} began: {}; `baton resume --adopt` continues with them\n",
-        text::shown(&changes.join(", "), 1_000)
-    ));
+    let own = board.pack.words();
+    let note = own.rules_changed(run, text::shown(&changes.join(", "), 1_000));
+    reply.errors.push_str(&format!("{note}\n"));
     if let serde_json::Value::Object(map) = &mut reply.json {
         map.insert("rules_changed".to_owned(), json!(changes));
     }
@@ -275,7 +274,13 @@ fn dispatched(place: &Place, command: Command) -> Outcome {
         Command::Scenario(ScenarioCommand::Report(args)) => scenario::report(place, &args),
         Command::Scenario(ScenarioCommand::Diff(args)) => scenario::diff(place, &args),
         Command::Scenario(ScenarioCommand::Demo(args)) => scenario::demo(place, &args),
-        Command::Pack(PackCommand::List) => pack::list(),
+        Command::Pack(PackCommand::List { lang }) => pack::list(place, lang.as_deref()),
+        Command::Pack(PackCommand::New { name, from, lang }) => {
+            pack::new(place, &name, from.as_deref(), lang.as_deref())
+        }
+        Command::Pack(PackCommand::Export { pack, dir }) => {
+            pack::export(place, pack.as_deref(), dir)
+        }
         Command::Pack(PackCommand::Show(args)) => pack::show(place, &args),
         Command::Pack(PackCommand::Check { pack }) => pack::check(place, pack.as_deref()),
         Command::Pack(PackCommand::Use { pack, lang }) => {

@@ -6,15 +6,18 @@ use std::time::Instant;
 
 use baton_core::event::Event;
 use baton_core::id::AgentName;
+use baton_core::messages::Language;
 use baton_core::{text, view};
 use baton_runtime::drive::Notice;
 use baton_runtime::executor::Told;
 
 use crate::reply::plain_json;
+use crate::terminal;
 
 pub(crate) struct Progress {
     json: bool,
     is_terminal: bool,
+    language: Language,
     teller: view::Teller,
     /// Lines to print as soon as the run is in its journal.
     opening: Vec<String>,
@@ -24,12 +27,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(json: bool, agents: Vec<AgentName>) -> Progress {
+    pub(crate) fn new(json: bool, agents: Vec<AgentName>, language: Language) -> Progress {
         let is_terminal = std::io::stderr().is_terminal() && !json;
         Progress {
             json,
             is_terminal,
-            teller: view::Teller::new(agents),
+            language,
+            teller: view::Teller::new(agents).speaking(language),
             opening: Vec::new(),
             running: None,
             last_drawn: Instant::now(),
@@ -62,21 +66,27 @@ impl Progress {
                 self.opening.drain(..).for_each(|line| say(&line));
                 if let Event::GateStarted { command, .. } = &record.event {
                     let iteration = self.teller.iteration();
-                    let line = format!("[{iteration}] gate: {}", text::shown(command, 80));
+                    let gate = self.language.gate_runs(text::shown(command, 80));
+                    let line = format!("[{iteration}] {gate}");
                     self.running = self.is_terminal.then(|| (line, Instant::now(), 0));
                     self.draw();
                 }
             }
             Notice::Begins { stage, by, prompt, is_correction } if !self.json => {
                 self.clear();
-                let sub =
-                    stage.subloop.map_or(String::new(), |number| format!(" (sub-loop {number})"));
+                let own = self.language;
+                let sub = stage.subloop.map_or(String::new(), |number| own.subloop_number(number));
                 let what = match prompt {
-                    Some(_) if *is_correction => "correcting its refused answer".to_owned(),
-                    Some(prompt) => format!("prompt of {} tokens", prompt.tokens()),
-                    None => "continuing after its last step".to_owned(),
+                    Some(_) if *is_correction => own.corrects(),
+                    Some(prompt) => own.prompt_size(prompt.tokens()),
+                    None => own.continues_stage(),
                 };
-                let line = format!("[{}] {}{sub} works: {by}, {what}", stage.iteration, stage.name);
+                let by = match by.strip_prefix("the program ") {
+                    Some(program) => own.by_program(program),
+                    None => by.clone(),
+                };
+                let works = own.works(format!("{}{sub}", stage.name), by, what);
+                let line = format!("[{}] {works}", stage.iteration);
                 match self.is_terminal {
                     true => self.running = Some((line, Instant::now(), 0)),
                     false => say(&line),
@@ -114,10 +124,12 @@ impl Progress {
     fn draw(&mut self) {
         self.last_drawn = Instant::now();
         if let Some((line, since, said)) = self.running.as_ref().filter(|_| self.is_terminal) {
-            let seconds = since.elapsed().as_secs();
-            let heard = if *said > 0 { format!(", {said} bytes heard") } else { String::new() };
-            let line = text::shown(line, 110);
-            let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line} … {seconds} s{heard}");
+            let own = self.language;
+            let heard = if *said > 0 { own.heard(said) } else { String::new() };
+            let end = format!(" … {}{heard}", own.seconds(since.elapsed().as_secs()));
+            // Only the last row of a line that wraps would be cleared.
+            let line = terminal::fitted(&text::shown(line, 110), &end, terminal::columns());
+            let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
         }
     }
 

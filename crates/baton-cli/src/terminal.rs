@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Bytes of an answer that are read.
 const LONGEST: usize = 64 << 10;
@@ -70,4 +71,50 @@ fn line(input: &Stdin) -> Option<String> {
 /// True if the answer to a question is a clear yes: anything else is a no.
 pub(crate) fn agrees(question: &str) -> bool {
     ask(question).is_some_and(|line| matches!(line.trim(), "y" | "Y" | "yes" | "Yes"))
+}
+
+/// Columns of the terminal that shows what happens; those of a usual one where it does not tell.
+pub(crate) fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+}
+
+/// A line and its end in less than the width of the terminal: the line is cut, then the end. A wide
+/// character takes two columns.
+pub(crate) fn fitted(line: &str, end: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(1);
+    let own = room.saturating_sub(end.width());
+    if line.width() <= own {
+        return format!("{line}{end}");
+    }
+    cut(&format!("{}…{end}", cut(line, own.saturating_sub(1))), room)
+}
+
+/// The beginning of a text, up to a number of columns.
+fn cut(text: &str, columns: usize) -> String {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= columns
+    };
+    text.chars().take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_keeps_to_the_columns_of_the_terminal() {
+        assert_eq!(fitted("[1] DEV works", " … 3 s", 80), "[1] DEV works … 3 s");
+        assert_eq!(fitted("[1] DEV works", " … 3 s", 16), "[1] DEV … … 3 s");
+        assert_eq!(fitted("[1] 开始工作：脚本", " … 3 秒", 20), "[1] 开始工… … 3 秒");
+        for columns in 0..60 {
+            for line in ["[12] TEST works: the program", "[12] 开始工作：程序，提示 1200 tokens"]
+            {
+                let shown = fitted(line, " … 12 秒，已收到 5 字节", columns);
+                assert!(shown.width() <= columns.saturating_sub(1), "{columns}: {shown}");
+            }
+        }
+    }
 }

@@ -5,9 +5,11 @@
 
 mod de;
 mod json;
+mod shape;
 mod strict;
 mod toml;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::problem::{Place, Problem};
@@ -21,6 +23,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 pub const MAX_KEYS: usize = 1_000;
 /// Deep enough for any of our schemas, shallow enough for any stack.
 pub const MAX_DEPTH: usize = 64;
+
+/// Words of a document that are refused in one go.
+const MOST_WORDS: usize = 50;
 
 /// How large a text may be, and the tree that is made of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +176,64 @@ impl Document {
         }
     }
 
+    /// As `read`, with every unknown and missing key and every value of the wrong kind, in the order
+    /// of the text.
+    pub fn read_all<T: DeserializeOwned + JsonSchema>(&self) -> Result<T, Vec<Problem>> {
+        let (read, unknown) = self.read_known::<T>();
+        let mut problems = match read {
+            Ok(read) if unknown.is_empty() => return Ok(read),
+            Ok(_) => unknown.into_iter().map(|key| key.problem).collect(),
+            Err(first) => {
+                let schema = serde_json::json!(schemars::schema_for!(T));
+                let mut shape = shape::problems(self, &schema);
+                if shape.iter().all(|problem| problem.code == de::UNKNOWN_KEY) {
+                    shape.extend(self.wrong_words::<T>(first));
+                }
+                shape
+            }
+        };
+        problems.sort_by(|a, b| (&a.file, a.place).cmp(&(&b.file, b.place)));
+        Err(problems)
+    }
+
+    /// Every word that the type refuses, such as the name of an agent: each is replaced by one that
+    /// may fit, until the rest can be read or nothing more is found.
+    fn wrong_words<T: DeserializeOwned>(&self, first: Problem) -> Vec<Problem> {
+        let mut root = self.root.clone();
+        let mut places = std::collections::BTreeSet::new();
+        let mut problems = Vec::new();
+        while let Err(error) = T::deserialize(&root) {
+            if let Some((span, _)) = error.unknown_key() {
+                // It is reported by itself.
+                if !remove_key(&mut root, span) {
+                    break;
+                }
+                continue;
+            }
+            let span = error.span.unwrap_or(root.span);
+            let problem = self.locate(error.into_problem(), span);
+            if problems.len() == MOST_WORDS || problems.contains(&problem) {
+                break;
+            }
+            problems.push(problem);
+            // A second refusal at the same place would be a problem of our own word.
+            if !rename(&mut root, span, &format!("A{}", problems.len()))
+                || !places.insert((span.source, span.start))
+            {
+                break;
+            }
+        }
+        if problems.is_empty() { vec![first] } else { problems }
+    }
+
+    /// Adds what `defaults` has and this document does not. What is added is located where it is
+    /// missing.
+    #[must_use]
+    pub fn completed(mut self, defaults: Document, merges: impl Fn(&str) -> bool) -> Document {
+        complete(&mut self.root, defaults.root, "", &merges);
+        self
+    }
+
     /// The node at a path such as `report_rules.verdict_pass`, or the deepest that exists.
     pub fn nearest_node(&self, path: &str) -> &Node {
         let mut node = &self.root;
@@ -241,6 +304,25 @@ impl Value {
     }
 }
 
+/// Gives the word or the key at this place another text; `false` when there is none.
+fn rename(node: &mut Node, span: Span, text: &str) -> bool {
+    let here = node.span == span;
+    match &mut node.value {
+        Value::String(word) if here => {
+            text.clone_into(word);
+            true
+        }
+        Value::Array(items) => items.iter_mut().any(|item| rename(item, span, text)),
+        Value::Object(entries) => entries.iter_mut().any(|(key, value)| {
+            if key.span == span {
+                text.clone_into(&mut key.name);
+            }
+            key.span == span || rename(value, span, text)
+        }),
+        _ => false,
+    }
+}
+
 /// Removes the key at this place; `false` when there is none.
 fn remove_key(node: &mut Node, span: Span) -> bool {
     match &mut node.value {
@@ -273,6 +355,41 @@ fn merge(below: &mut Node, top: Node, path: &str, merges: &dyn Fn(&str) -> bool)
             *slot = value;
             below.span = top.span;
         }
+    }
+}
+
+fn complete(node: &mut Node, defaults: Node, path: &str, merges: &dyn Fn(&str) -> bool) {
+    let span = node.span;
+    let (Value::Object(entries), Value::Object(new)) = (&mut node.value, defaults.value) else {
+        return;
+    };
+    if !merges(path) {
+        return;
+    }
+    for (mut key, mut value) in new {
+        match entries.iter_mut().find(|(old, _)| old.name == key.name) {
+            Some((_, old)) => {
+                let dot = if path.is_empty() { "" } else { "." };
+                complete(old, value, &format!("{path}{dot}{}", key.name), merges);
+            }
+            None => {
+                key.span = span;
+                locate_all(&mut value, span);
+                entries.push((key, value));
+            }
+        }
+    }
+}
+
+fn locate_all(node: &mut Node, span: Span) {
+    node.span = span;
+    match &mut node.value {
+        Value::Array(items) => items.iter_mut().for_each(|item| locate_all(item, span)),
+        Value::Object(entries) => entries.iter_mut().for_each(|(key, value)| {
+            key.span = span;
+            locate_all(value, span);
+        }),
+        _ => {}
     }
 }
 

@@ -14,6 +14,7 @@ use crate::decision::{self, Decision, Moment, Question};
 use crate::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
 use crate::machine::Machine;
 use crate::message::Wire;
+use crate::messages::Language;
 use crate::policy::Outcome;
 use crate::prompt::ReadFile;
 
@@ -526,6 +527,10 @@ pub struct ProjectCheck {
 impl ProjectCheck {
     /// One sentence about changes outside the stages; `None` if there are none.
     pub fn line(&self) -> Option<String> {
+        self.line_in(Language::English)
+    }
+
+    pub fn line_in(&self, language: Language) -> Option<String> {
         if self.changed.is_empty() {
             return None;
         }
@@ -538,10 +543,10 @@ impl ProjectCheck {
             .collect();
         let void = match agents[..] {
             [] => String::new(),
-            [only] => format!("; the pass of {only} no longer counts"),
-            _ => format!("; the passes of {} no longer count", agents.join(", ")),
+            [only] => language.void_pass(only),
+            _ => language.void_passes(language.list(&agents)),
         };
-        Some(format!("changed outside the stages: {}{void}", self.changed.join(", ")))
+        Some(language.changed_outside(self.changed.join(", ")) + &void)
     }
 }
 
@@ -587,13 +592,12 @@ impl StageEnded {
 
     /// One sentence about changes while a stage ran that may not write.
     pub fn unexpected_line(&self) -> Option<String> {
-        let name = &self.stage.name;
-        (!self.unexpected.is_empty()).then(|| {
-            format!(
-                "changed while {name}, which may not write, ran, and kept: {}",
-                self.unexpected.join(", ")
-            )
-        })
+        self.unexpected_line_in(Language::English)
+    }
+
+    pub fn unexpected_line_in(&self, language: Language) -> Option<String> {
+        let files = self.unexpected.join(", ");
+        (!files.is_empty()).then(|| language.changed_by_reader(&self.stage.name, files))
     }
 }
 

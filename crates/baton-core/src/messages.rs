@@ -68,11 +68,12 @@ macro_rules! messages {
 }
 
 pub mod agent;
+pub mod pack;
 pub mod prompt;
 pub mod rules;
 pub mod terminal;
 
 /// Every message of the table.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [prompt::TABLE, rules::TABLE, agent::TABLE, terminal::TABLE].into_iter().flatten()
+    [prompt::TABLE, rules::TABLE, agent::TABLE, pack::TABLE, terminal::TABLE].into_iter().flatten()
 }

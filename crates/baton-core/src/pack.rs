@@ -2,6 +2,7 @@
 //! Comes out: a checked `Pack` in one language, or every problem with file and place. Prompts are
 //! checked against the policy: an example that the parsers refuse would teach agents to fail.
 
+mod label;
 mod prompt;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::policy::{self, Policy};
 use crate::problem::{Problem, nearest};
 use crate::text;
 
+pub use label::Label;
 pub use prompt::check as check_prompt;
 
 pub const MANIFEST: &str = "pack.toml";
@@ -31,8 +33,8 @@ pub type Files = BTreeMap<String, String>;
 pub struct Manifest {
     /// Lower case letters, digits and `-`.
     pub name: String,
-    /// One line for people.
-    pub title: String,
+    /// One line for people, or one for each language: `{ en = "…", zh = "…" }`.
+    pub title: Label,
     /// Each has a folder of its own: `en`, `zh`, …
     pub languages: Vec<String>,
     /// All-capital words of the prompts that are no agents, verdicts or statuses.
@@ -45,8 +47,8 @@ pub struct Manifest {
 #[serde(deny_unknown_fields)]
 pub struct Agent {
     pub name: AgentName,
-    /// One line for people.
-    pub role: String,
+    /// One line for people, or one for each language.
+    pub role: Label,
     /// It may change the project's files, so a pass before it no longer counts.
     pub writes: bool,
     /// How it keeps within its window, unless `[agents.NAME] profile` says otherwise.
@@ -69,15 +71,39 @@ pub struct Pack {
 
 impl Manifest {
     pub fn read(files: &Files) -> Result<Manifest, Vec<Problem>> {
+        let (manifest, problems) = Manifest::read_checked(files)?;
+        if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+    }
+
+    /// The same, also where some of it is wrong: the other files can still be checked.
+    fn read_checked(files: &Files) -> Result<(Manifest, Vec<Problem>), Vec<Problem>> {
         let Some(source) = files.get(MANIFEST) else {
             let message = format!("there is no `{MANIFEST}` in the folder");
             return Err(vec![Problem::new("pack-no-manifest", message)]);
         };
         let document = Document::toml(source).map_err(|problem| vec![problem.in_file(MANIFEST)])?;
         let document = document.named(MANIFEST);
-        let manifest: Manifest = document.read().map_err(|problem| vec![problem])?;
+        let manifest: Manifest = document.read_all()?;
         let problems = manifest.problems(&document);
-        if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+        Ok((manifest, problems))
+    }
+
+    /// The same for users of one language: a line that is there for each becomes the one of it.
+    #[must_use]
+    pub fn spoken(mut self, language: &str) -> Manifest {
+        let agents = self.agents.iter_mut().map(|agent| &mut agent.role);
+        for label in agents.chain([&mut self.title]) {
+            *label = Label::from(label.of(language));
+        }
+        self
+    }
+
+    /// The language for a user who asked for these, the most wanted first: the first that the pack
+    /// has, else English, else the pack's first.
+    pub fn language_for<'a>(&'a self, wanted: &[&str]) -> Option<&'a str> {
+        let own = |wanted: &str| self.languages.iter().find(|own| *own == wanted);
+        let found = wanted.iter().find_map(|wanted| own(wanted)).or_else(|| own("en"));
+        found.or(self.languages.first()).map(String::as_str)
     }
 
     pub fn agent_names(&self) -> Vec<AgentName> {
@@ -91,6 +117,15 @@ impl Manifest {
         self.agent_names().into_iter().chain(others).collect()
     }
 
+    /// True if it is certain which agents and languages there are.
+    fn has_clear_names(&self) -> bool {
+        let names: std::collections::BTreeSet<&AgentName> =
+            self.agents.iter().map(|agent| &agent.name).collect();
+        !self.languages.is_empty()
+            && names.len() == self.agents.len()
+            && !names.iter().any(|name| RESERVED.contains(&name.as_str()))
+    }
+
     fn problems(&self, document: &Document) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut fail = |path: &str, message: String| {
@@ -102,11 +137,8 @@ impl Manifest {
         if !is_slug(&self.name) {
             fail("name", "lower case letters, digits and `-` only".into());
         }
-        let is_line = |text: &str| {
-            !text::is_blank(text) && !text.chars().any(|c| c.is_control() || text::is_invisible(c))
-        };
-        if !is_line(&self.title) {
-            fail("title", "one line of plain text is needed".into());
+        if let Some(message) = self.title.problem(&self.languages) {
+            fail("title", message);
         }
         if self.words.len() > 200 {
             fail("words", "more than 200 words are no exceptions any more".into());
@@ -124,8 +156,8 @@ impl Manifest {
         }
         for (index, agent) in self.agents.iter().enumerate() {
             let path = format!("agents.{index}.name");
-            if !is_line(&agent.role) {
-                fail(&format!("agents.{index}.role"), "one line of plain text is needed".into());
+            if let Some(message) = agent.role.problem(&self.languages) {
+                fail(&format!("agents.{index}.role"), message);
             }
             if RESERVED.contains(&agent.name.as_str()) {
                 fail(&path, format!("`{}` is a word of the workflow", agent.name));
@@ -157,24 +189,44 @@ impl Pack {
                 Problem::new("pack-no-language", message).one_of(language, &manifest.languages),
             ]);
         }
-        let document = policy_document(files, language, "")?;
-        let policy = Policy::read(&document)?;
-        let mut problems = agent_problems(&policy, &document, &manifest.agent_names());
-        let mut prompts = BTreeMap::new();
-        for name in manifest.prompt_names() {
-            let path = prompt_path(language, &name);
-            match files.get(&path) {
-                Some(prompt) if !prompt.trim().is_empty() => {
-                    prompts.insert(name, prompt.clone());
-                }
-                Some(_) => problems
-                    .push(Problem::new("pack-empty-prompt", "the prompt is empty").in_file(path)),
-                None => {
-                    let message = format!("the prompt of `{name}` is missing");
-                    problems.push(Problem::new("pack-no-prompt", message).in_file(path));
+        let (pack, problems) = Pack::read_checked(files, manifest, language);
+        match pack {
+            Some(pack) if problems.is_empty() => Ok(pack),
+            _ => Err(problems),
+        }
+    }
+
+    /// All problems of the files of one language; with the pack, as far as its policy can be read.
+    fn read_checked(
+        files: &Files,
+        manifest: Manifest,
+        language: &str,
+    ) -> (Option<Pack>, Vec<Problem>) {
+        let agents = manifest.agent_names();
+        let mut problems = Vec::new();
+        let read = policy_document(files, language, "").and_then(|document| {
+            let (policy, mut wrong) = Policy::read_checked(&document)?;
+            for problem in agent_problems(&policy, &document, &agents) {
+                let is_same =
+                    |own: &Problem| own.file == problem.file && own.place == problem.place;
+                if !wrong.iter().any(is_same) {
+                    wrong.push(problem);
                 }
             }
-        }
+            Ok((policy, wrong))
+        });
+        let policy = match read {
+            Ok((policy, wrong)) => {
+                problems.extend(wrong);
+                Some(policy)
+            }
+            Err(wrong) => {
+                problems.extend(wrong);
+                None
+            }
+        };
+        let prompts = prompts(files, &manifest, language, &mut problems);
+        let Some(policy) = policy else { return (None, problems) };
         let template =
             |name: &str| files.get(&format!("{language}/{name}")).cloned().unwrap_or_default();
         let (global_context, dev_plan) = (template("global_context.md"), template("dev_plan.md"));
@@ -182,17 +234,41 @@ impl Pack {
             let path = format!("{language}/dev_plan.md");
             problems.extend(wrong.into_iter().map(|problem| problem.in_file(&path)));
         }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
+        let manifest = manifest.spoken(language);
         let language = language.to_owned();
-        Ok(Pack { manifest, language, policy, prompts, global_context, dev_plan })
+        let pack = Pack { manifest, language, policy, prompts, global_context, dev_plan };
+        (Some(pack), problems)
     }
 
     /// What is wrong or odd in one of the pack's prompts.
     pub fn prompt_problems(&self, name: &AgentName, prompt: &str) -> Vec<Problem> {
         check_prompt(name, prompt, &self.policy, &self.manifest)
     }
+}
+
+/// The prompts of a language; one that is missing or empty is a problem.
+fn prompts(
+    files: &Files,
+    manifest: &Manifest,
+    language: &str,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<AgentName, String> {
+    let mut prompts = BTreeMap::new();
+    for name in manifest.prompt_names() {
+        let path = prompt_path(language, &name);
+        match files.get(&path) {
+            Some(prompt) if !prompt.trim().is_empty() => {
+                prompts.insert(name, prompt.clone());
+            }
+            Some(_) => problems
+                .push(Problem::new("pack-empty-prompt", "the prompt is empty").in_file(path)),
+            None => {
+                let message = format!("the prompt of `{name}` is missing");
+                problems.push(Problem::new("pack-no-prompt", message).in_file(path));
+            }
+        }
+    }
+    prompts
 }
 
 /// The pack's policy in one language: the common rules, under the words of the language. A
@@ -214,10 +290,12 @@ pub fn policy_document(
             None => layer,
         });
     }
-    document.ok_or_else(|| {
+    let Some(document) = document else {
         let message = format!("there is neither `{POLICY}` nor `{local}` in the folder");
-        vec![Problem::new("pack-no-policy", message)]
-    })
+        return Err(vec![Problem::new("pack-no-policy", message)]);
+    };
+    let agents = Manifest::read(files).map(|own| own.agent_names()).unwrap_or_default();
+    Ok(policy::completed(document, Language::of(language), &agents))
 }
 
 /// Agents that a policy names and that the pack does not have.
@@ -240,21 +318,27 @@ pub fn agent_problems(policy: &Policy, document: &Document, agents: &[AgentName]
 
 /// Everything that is wrong or odd with a pack, in all its languages.
 pub fn check(files: &Files) -> Vec<Problem> {
-    let manifest = match Manifest::read(files) {
-        Ok(manifest) => manifest,
+    let (manifest, mut problems) = match Manifest::read_checked(files) {
+        Ok(read) => read,
         Err(problems) => return problems,
     };
-    let mut problems = Vec::new();
+    if !manifest.has_clear_names() {
+        // All other files would be called wrong for it.
+        return problems;
+    }
     for language in &manifest.languages {
-        match Pack::read(files, language) {
-            Err(wrong) => problems.extend(wrong),
-            Ok(pack) => {
-                for (name, prompt) in &pack.prompts {
-                    let path = prompt_path(language, name);
-                    let found = pack.prompt_problems(name, prompt);
-                    problems.extend(found.into_iter().map(|problem| problem.in_file(&path)));
-                }
+        let (pack, wrong) = Pack::read_checked(files, manifest.clone(), language);
+        for problem in wrong {
+            // The common policy is read once for each language.
+            if !problems.contains(&problem) {
+                problems.push(problem);
             }
+        }
+        let prompts = pack.iter().flat_map(|pack| pack.prompts.iter().map(move |own| (pack, own)));
+        for (pack, (name, prompt)) in prompts {
+            let path = prompt_path(language, name);
+            let found = pack.prompt_problems(name, prompt);
+            problems.extend(found.into_iter().map(|problem| problem.in_file(&path)));
         }
     }
     let known = known_paths(&manifest);
@@ -263,7 +347,7 @@ pub fn check(files: &Files) -> Vec<Problem> {
             format!("`{}` is not a file of a pack and is not read", text::shown(path, 80));
         let mut problem = Problem::warning("pack-unknown-file", message);
         problem.did_you_mean = nearest(path, &known).map(str::to_owned);
-        problems.push(problem);
+        problems.push(problem.in_file(path));
     }
     problems
 }
@@ -277,6 +361,31 @@ fn known_paths(manifest: &Manifest) -> Vec<String> {
         known.extend(manifest.prompt_names().iter().map(|name| prompt_path(language, name)));
     }
     known
+}
+
+/// A manifest with another name, and with only one of its languages where one is given. Everything else
+/// stays as it is written.
+pub fn with_name(text: &str, name: &str, language: Option<&str>) -> Result<String, Problem> {
+    let mut text = text.to_owned();
+    let document = Document::toml(&text)?;
+    let manifest: Manifest = document.read()?;
+    let quoted = |line: &str| serde_json::Value::from(line).to_string();
+    let mut edits = vec![("name".to_owned(), quoted(name))];
+    if let Some(language) = language {
+        edits.push(("languages".to_owned(), format!("[{}]", quoted(language))));
+        let roles = manifest.agents.iter().enumerate();
+        let labels = roles.map(|(index, agent)| (format!("agents.{index}.role"), &agent.role));
+        let labels = labels.chain([("title".to_owned(), &manifest.title)]);
+        edits.extend(labels.map(|(path, label)| (path, quoted(label.of(language)))));
+    }
+    let spans = edits.into_iter().map(|(path, value)| (document.nearest_node(&path).span, value));
+    let mut spans: Vec<_> = spans.collect();
+    // From the end, so that the places before it stay.
+    spans.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+    for (span, value) in spans {
+        text.replace_range(span.start..span.end, &value);
+    }
+    Ok(text)
 }
 
 /// A README or a licence beside a pack is nobody's mistake.

@@ -2,6 +2,7 @@
 //! statuses a plan has, who may follow whom. Goes in: `verification_policy.json`, laid over the
 //! pack's. Comes out: a `Policy` that every other module can trust without looking again.
 
+mod defaults;
 mod older;
 
 use indexmap::IndexMap;
@@ -10,8 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::id::{AgentName, FINISH, FINISH_REVIEW};
+use crate::messages::Language;
 use crate::problem::{Problem, list};
 use crate::text;
+
+pub use defaults::completed;
 
 /// The prefix of the one key line that every report has.
 pub const ITERATION_PREFIX: &str = "iteration:";
@@ -31,9 +35,10 @@ pub fn merges(path: &str) -> bool {
     !path.contains('.') || NESTED.contains(&path)
 }
 
-/// The whole of `verification_policy.json`.
+/// The whole of `verification_policy.json`. Keys that are not required here are added by `completed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["report_rules", "plan"]))]
 pub struct Policy {
     /// For editors; not read.
     #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
@@ -62,27 +67,36 @@ pub struct Policy {
 /// What a report must say, and in which words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["verdict_pass", "verdict_fail"]))]
 pub struct ReportRules {
-    /// Agents whose reports follow all the rules; the others need only their iteration.
+    /// Agents whose reports follow all the rules; the others need only their iteration. Missing: all
+    /// agents.
     pub apply_to: Vec<AgentName>,
+    /// Missing: true.
     pub require_verdict: bool,
+    /// Missing: `verdict:`.
     pub verdict_prefix: String,
     /// An earlier prefix, read where a report does not have the verdict under the one of today.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older_verdict_prefix: Option<String>,
+    /// Missing: all words of `verdict_pass`, `verdict_fail` and `verdict_blocked`.
     pub verdict_allowed: Vec<String>,
+    /// The verdict that says that the work is good, of any script.
     pub verdict_pass: Words,
+    /// The verdict that says that it is not.
     pub verdict_fail: Words,
+    /// The verdict of an agent that could not do its work.
     #[serde(default)]
     pub verdict_blocked: Words,
+    /// Missing: `blockers:`.
     pub blocker_prefix: String,
-    /// What stands behind the blocker prefix when there is none.
+    /// The word after the blocker prefix when there is none. Missing: `none`.
     pub blocker_clear_value: Words,
     /// The prefix of the line that names the tasks which a report is about. Without it a report is
     /// about the tasks that it names anywhere and that its work order names, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_prefix: Option<String>,
-    /// Class to the words that show it, tried in this order.
+    /// Class (letters of any script, digits, `_`) to the words that show it, tried in this order.
     #[serde(default)]
     pub blocker_classes: IndexMap<String, Vec<String>>,
 }
@@ -200,13 +214,14 @@ fn mentions(text: &str, word: &str) -> bool {
 /// The statuses of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["statuses", "verified_by"]))]
 pub struct PlanRules {
-    /// In order; the first is what a new task gets.
+    /// The statuses of a task, of any script, in order; the first is what a new task gets.
     pub statuses: Vec<String>,
     /// Other words for a status.
     #[serde(default)]
     pub aliases: IndexMap<String, String>,
-    /// The status that every task must reach before FINISH.
+    /// The status that every task must reach before FINISH. Missing: the last one.
     #[serde(rename = "final")]
     pub final_status: String,
     /// Agents whose pass allows the final status.
@@ -317,8 +332,9 @@ pub struct Succession {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = []))]
 pub struct FinishRules {
-    /// After so many refused finishes the person is asked.
+    /// The user is asked after this number of refused finishes. Missing: 3.
     pub max_finish_attempts: u32,
     /// Agents whose newest report must be a pass that counts before FINISH is accepted. Missing or
     /// empty: those of `plan.verified_by`.
@@ -328,17 +344,20 @@ pub struct FinishRules {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = []))]
 pub struct MilestoneRules {
-    /// An update of more statuses than this is a milestone.
+    /// An update of more statuses than this is a milestone. Missing: 5.
     pub plan_changes_over: u32,
-    /// The agent whose first pass, and every pass after a fail, is a milestone.
+    /// The agent whose first pass, and every pass after a fail, is a milestone. Missing: the first of
+    /// `plan.verified_by`.
     pub pass_of: AgentName,
     pub texts: MilestoneTexts,
 }
 
-/// How milestones read in history.
+/// How milestones read in history. Missing: in the pack's language.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = []))]
 pub struct MilestoneTexts {
     /// `{choice}` is what the person chose.
     pub user_decision: String,
@@ -354,10 +373,11 @@ pub struct MilestoneTexts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextRules {
-    /// Whose reports an agent is shown.
+    /// The agents whose reports an agent is shown. Missing: all others.
     #[serde(default)]
     pub relevant_reports: IndexMap<AgentName, Vec<AgentName>>,
-    /// Whose reports step down to a summary, in this order, when FINISH_CHECK does not fit.
+    /// Whose reports step down to a summary, in this order, when FINISH_CHECK does not fit. Missing:
+    /// all agents.
     #[serde(default)]
     pub finish_ladder: Vec<AgentName>,
     /// Headings of the sections that hold key changes.
@@ -412,20 +432,7 @@ pub struct Orders {
 
 impl Default for Orders {
     fn default() -> Orders {
-        let fixer = "Resolve the failure that the report above shows, and nothing else. Your report is of iteration {iteration}.";
-        let tester = "The report above answers your last one: it says what was repaired, or what it disputes. Check the failure of your own last report again, and everything that the repair may have touched; judge a disputed test by the task and the acceptance. Your report is of iteration {iteration}.";
-        let finish_check = "This is FINISH_CHECK of iteration {iteration}. Decide now, with the whole reports above: FINISH again, or who works next. Output exactly one JSON object.";
-        let finish_review = "Judge the whole work against the task and the user's answers. Your report is of iteration {iteration}.";
-        let correction = "Your last answer broke the protocol and was refused. This is the exact error. Answer again, whole and corrected, and change nothing else.";
-        Orders {
-            changes: older::CHANGES_ORDER.to_owned(),
-            finish_review: finish_review.to_owned(),
-            correction: correction.to_owned(),
-            fixer: fixer.to_owned(),
-            tester: tester.to_owned(),
-            finish_check: finish_check.to_owned(),
-            after_pass: IndexMap::new(),
-        }
+        older::orders(Language::English)
     }
 }
 
@@ -689,10 +696,11 @@ impl EvaluationRules {
 /// When the person is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = []))]
 pub struct Escalation {
-    /// Iterations running with the same blocker.
+    /// Iterations running with the same blocker. Missing: 3.
     pub same_blocker: u32,
-    /// Iterations without a change of the plan.
+    /// Iterations without a change of the plan. Missing: 5.
     pub no_plan_change: u32,
     /// Blocker classes that only a person can resolve.
     #[serde(default)]
@@ -702,13 +710,18 @@ pub struct Escalation {
 impl Policy {
     /// Reads a policy; `document` is the blackboard's own laid over the pack's.
     pub fn read(document: &Document) -> Result<Policy, Vec<Problem>> {
-        let (policy, unknown) = document.read_known::<Policy>();
-        if !unknown.is_empty() {
-            return Err(unknown.into_iter().map(|key| key.problem).collect());
-        }
-        let policy = policy.map_err(|problem| vec![problem])?.with_defaults();
-        let problems = policy.problems(document);
+        let (policy, problems) = Policy::read_checked(document)?;
         if problems.is_empty() { Ok(policy) } else { Err(problems) }
+    }
+
+    /// As `read`, with the policy also where some of its rules are wrong: a pack's other files can
+    /// still be checked against the rest.
+    pub(crate) fn read_checked(
+        document: &Document,
+    ) -> Result<(Policy, Vec<Problem>), Vec<Problem>> {
+        let policy = document.read_all::<Policy>()?.with_defaults();
+        let problems = policy.problems(document);
+        Ok((policy, problems))
     }
 
     /// Whoever verifies tasks must also have passed before the run may end, unless the policy says
@@ -820,6 +833,12 @@ impl Policy {
     }
 }
 
+/// A name that a report's tag `[class]` can hold.
+fn is_class(name: &str) -> bool {
+    let is_part = |c: char| c == '_' || (c.is_alphanumeric() && !c.is_uppercase());
+    (1..=32).contains(&name.chars().count()) && name.chars().all(is_part) && name != UNKNOWN_CLASS
+}
+
 struct Check<'a> {
     document: &'a Document,
     problems: Vec<Problem>,
@@ -885,12 +904,11 @@ impl Check<'_> {
             );
         }
         for class in rules.blocker_classes.keys() {
-            let ok =
-                class.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-            if !ok || !(1..=32).contains(&class.len()) || class == UNKNOWN_CLASS {
+            if !is_class(class) {
                 let shown = text::shown(class, 40);
-                let message =
-                    format!("`{shown}` is not a class name (a-z, digits, `_`; not `unknown`)");
+                let message = format!(
+                    "`{shown}` is not a class name: letters of any script in lower case, digits and `_`, 1 to 32, and not `{UNKNOWN_CLASS}`"
+                );
                 self.fail(&format!("report_rules.blocker_classes.{class}"), message);
             }
         }

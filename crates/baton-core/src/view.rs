@@ -10,6 +10,7 @@ use crate::event::{
 };
 use crate::gate;
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, MAIN};
+use crate::messages::Language;
 use crate::text;
 use crate::workflow::{GateProgress, GatesOf, Phase, State, Totals};
 
@@ -17,6 +18,7 @@ use crate::workflow::{GateProgress, GatesOf, Phase, State, Totals};
 #[derive(Debug, Default)]
 pub struct Teller {
     agents: Vec<AgentName>,
+    language: Language,
     iteration: u32,
     /// What the last stage said: a decision does not say it again.
     said: String,
@@ -33,6 +35,12 @@ impl Teller {
     /// `agents` are the pack's.
     pub fn new(agents: Vec<AgentName>) -> Teller {
         Teller { agents, iteration: 1, ..Teller::default() }
+    }
+
+    /// Tells it in this language.
+    #[must_use]
+    pub fn speaking(self, language: Language) -> Teller {
+        Teller { language, ..self }
     }
 
     /// Continues with a run whose earlier events were not seen here.
@@ -85,71 +93,60 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         _ => teller.iteration,
     };
     let at = |text: String| Some(format!("[{iteration}] {text}"));
+    let own = teller.language;
+    let cut = |words: &str| text::shown(words, 300);
     match &record.event {
         Event::RunStarted(start) => {
             Some(format!("{}: {}", start.run.as_str(), text::shown(start.task.trim(), 160)))
         }
         Event::Resumed { adopted_rules, project, .. } => {
             let how = match adopted_rules {
-                Some(adopted) => {
-                    let changed = text::shown(&adopted.changed.join(", "), 300);
-                    format!("continues with changed rules: {changed}")
-                }
-                None => "resumed".to_owned(),
+                Some(adopted) => own.changed_rules(cut(&adopted.changed.join(", "))),
+                None => own.resumed(),
             };
-            let changed = changed_line(project.as_deref()).and_then(at);
+            let changed = changed_line(project.as_deref(), own).and_then(at);
             Some(how + &changed.map(|line| format!("\n{line}")).unwrap_or_default())
         }
         Event::GateStarted { .. } => None,
-        Event::StageStarted(started) => at(changed_line(started.project.as_deref())?),
-        Event::StageEnded(ended) => at(ended_line(ended)?),
+        Event::StageStarted(started) => at(changed_line(started.project.as_deref(), own)?),
+        Event::StageEnded(ended) => at(ended_line(ended, own)?),
         Event::StageLost { stage, restored, changed, .. } => {
-            at(format!("{} was interrupted; {}", stage.name, lost_line(*restored, changed)))
+            at(own.interrupted_stage(&stage.name, lost_line(*restored, changed, own)))
         }
-        Event::DecisionRefused { problem } => {
-            at(format!("MAIN's answer is refused: {}", text::shown(problem, 300)))
-        }
+        Event::DecisionRefused { problem } => at(own.answer_refused(MAIN, cut(problem))),
         Event::FilesRead { files } => {
             let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
-            at(format!("MAIN reads {}", text::shown(&paths.join(", "), 300)))
+            at(own.reads(MAIN, cut(&paths.join(", "))))
         }
         Event::Decided(decided) => at(decided_line(decided, teller)?),
-        Event::ReportRefused { problem } => {
-            at(format!("the report is refused: {}", text::shown(problem, 300)))
-        }
-        Event::ReportAccepted(facts) => at(report_line(facts)),
+        Event::ReportRefused { problem } => at(own.report_refused(cut(problem))),
+        Event::ReportAccepted(facts) => at(report_line(facts, own)),
         Event::GateEnded { command, passed, output, log, .. } => {
             let command = text::shown(command, 160);
             at(match passed {
-                true => format!("gate passed: {command}"),
+                true => own.gate_passed(command),
                 false => failed_gate(&command, output, log.as_deref(), teller),
             })
         }
         Event::FilesSeen(_) | Event::EvaluationPaused { .. } => None,
-        Event::EvaluationStarted { number } => at(format!("evaluation {number} begins")),
-        Event::Evaluated(own) => at(format!("evaluation: {}", text::shown(&own.line(), 300))),
-        Event::EvaluationRefused { why, .. } => {
-            at(format!("the samples cannot be run: {}", text::shown(why, 300)))
-        }
-        Event::SubloopEntered { .. } => at("sub-loop begins".to_owned()),
+        Event::EvaluationStarted { number } => at(own.evaluation_begins(number)),
+        Event::Evaluated(ended) => at(own.evaluation_ended(cut(&ended.line()))),
+        Event::EvaluationRefused { why, .. } => at(own.samples_cannot_run(cut(why))),
+        Event::SubloopEntered { .. } => at(own.subloop_begins()),
         Event::SubloopEnded(end) => {
-            let how = if end.success { "repaired" } else { "not repaired" };
-            at(format!("sub-loop ends after {}: {how}", end.iterations))
+            let how = if end.success { own.repaired() } else { own.not_repaired() };
+            at(own.subloop_ends(end.iterations, how))
         }
         Event::Asked { question, by } => {
             let who = if *by == Asker::Main { MAIN } else { "Baton" };
-            at(format!("{who} asks you: {}", text::shown(&question.title, 160)))
+            at(own.asks_you(who, text::shown(&question.title, 160)))
         }
-        Event::Answered { option_id, .. } => {
-            at(format!("answered: {}", text::shown(option_id, 60)))
-        }
+        Event::Answered { option_id, .. } => at(own.answered(text::shown(option_id, 60))),
         Event::IterationEnded { .. } => None,
-        Event::Adopted { files } => {
-            at(format!("changed by a person and adopted: {}", text::shown(&files.join(", "), 200)))
-        }
-        Event::Abandoned => Some("abandoned".to_owned()),
-        Event::Stopped { why } => Some(format!("stopped: {}", text::shown(why.why(), 300))),
-        Event::Finished { .. } => Some("finished".to_owned()),
+        Event::Adopted { files } => at(own.adopted(text::shown(&files.join(", "), 200))),
+        Event::Abandoned => Some(own.abandoned()),
+        Event::Stopped { why } => Some(own.stopped(cut(why.why()))),
+        Event::Finished { .. } => Some(own.finished()),
     }
 }
 
@@ -161,18 +158,19 @@ fn passing(facts: &ReportFacts) -> Option<(AgentName, String)> {
 
 /// A failed gate: the pass that it overturns, the last lines of its output, and the file with all.
 fn failed_gate(command: &str, output: &str, log: Option<&str>, teller: &Teller) -> String {
-    let who = match &teller.passing {
-        Some((agent, verdict)) => format!("{agent}: {verdict} overturned"),
-        None => format!("{FINISH} does not count"),
+    let own = teller.language;
+    let whose = match &teller.passing {
+        Some((agent, verdict)) => own.pass_overturned(agent, verdict),
+        None => own.does_not_count(FINISH),
     };
     let reason = text::shown(gate::reason(output), 200);
-    let mut out = format!("{who}: gate `{command}` failed ({reason})");
+    let mut out = own.gate_failed(whose, command, reason);
     let lines: Vec<&str> = output.lines().skip(1).collect();
     for line in &lines[lines.len().saturating_sub(GATE_LINES)..] {
         out.push_str(&format!("\n      | {}", text::shown(line, 200)));
     }
     if let Some(log) = log {
-        out.push_str(&format!("\n      whole output: {log}"));
+        out.push_str(&format!("\n      {}", own.whole_output(log)));
     }
     out
 }
@@ -181,74 +179,69 @@ fn decided_line(decided: &Decided, teller: &Teller) -> Option<String> {
     let read = |moment| decided.with_decision(&teller.said, &teller.agents, moment);
     let decided = read(Moment::Ordinary).or_else(|| read(Moment::FinishCheck))?;
     let decision = decided.decision.as_deref()?;
+    let own = teller.language;
     let plan = match decided.plan_summary.as_str() {
         "" => String::new(),
-        plan => format!(" ({})", text::shown(plan, 120)),
+        plan => own.aside(text::shown(plan, 120)),
     };
     let open = match (&decision.next, decided.open.is_empty()) {
-        (Next::Finish, false) => {
-            format!("; refused: {}", text::shown(&decided.open.join("; "), 500))
-        }
+        (Next::Finish, false) => own.finish_refused(text::shown(&decided.open.join("; "), 500)),
         _ => String::new(),
     };
     let reason = text::shown(&decision.reason, 160);
     let overridden = match decision.overrules_review {
-        true => format!("; override: {FINISH_REVIEW} is ignored"),
+        true => own.review_ignored(FINISH_REVIEW),
         false => String::new(),
     };
     let who = match decided.by {
-        DecidedBy::Main => MAIN,
-        DecidedBy::Rule => "by rule",
+        DecidedBy::Main => MAIN.to_owned(),
+        DecidedBy::Rule => own.by_rule(),
     };
-    Some(format!("{who} → {}: {reason}{plan}{overridden}{open}", decision.next.word()))
+    let line = own.decided(who, decision.next.word(), reason);
+    Some(format!("{line}{plan}{overridden}{open}"))
 }
 
 /// The end of a stage, if it is worth a line: a failure, or changes that no stage is allowed to make.
-fn ended_line(ended: &StageEnded) -> Option<String> {
+fn ended_line(ended: &StageEnded, own: Language) -> Option<String> {
     let name = &ended.stage.name;
     let failure = match &ended.result {
         StageResult::Answer(_) => None,
         StageResult::Failed(why) | StageResult::TimedOut(why) | StageResult::Unusable(why) => {
-            Some(format!("{name} failed: {}", text::shown(why, 300)))
+            Some(own.stage_failed(name, text::shown(why, 300)))
         }
         StageResult::Trespassed(files) => {
-            let files = text::shown(&files.join(", "), 200);
-            Some(format!("{name} changed files that are not its own; restored: {files}"))
+            Some(own.trespassed(name, text::shown(&files.join(", "), 200)))
         }
     };
-    let unexpected = ended.unexpected_line().map(|line| text::shown(&line, 500));
-    let parts = [failure, unexpected, changed_line(ended.project.as_deref())];
+    let unexpected = ended.unexpected_line_in(own).map(|line| text::shown(&line, 500));
+    let parts = [failure, unexpected, changed_line(ended.project.as_deref(), own)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
+    (!parts.is_empty()).then(|| parts.join(&own.joint()))
 }
 
-fn lost_line(restored: bool, changed: &[String]) -> String {
+fn lost_line(restored: bool, changed: &[String], own: Language) -> String {
     match (restored, changed.is_empty()) {
-        (true, _) => "the project is back to what it was before it".to_owned(),
-        (false, true) => "it starts over".to_owned(),
-        (false, false) => {
-            let files = text::shown(&changed.join(", "), 300);
-            format!("it starts over; changed meanwhile and kept: {files}")
-        }
+        (true, _) => own.project_is_back(),
+        (false, true) => own.starts_over(),
+        (false, false) => own.starts_over_kept(text::shown(&changed.join(", "), 300)),
     }
 }
 
-fn changed_line(check: Option<&ProjectCheck>) -> Option<String> {
-    check?.line().map(|line| text::shown(&line, 500))
+fn changed_line(check: Option<&ProjectCheck>, own: Language) -> Option<String> {
+    check?.line_in(own).map(|line| text::shown(&line, 500))
 }
 
-fn report_line(facts: &ReportFacts) -> String {
-    let verdict = facts.verdict.as_deref().unwrap_or("reported");
+fn report_line(facts: &ReportFacts, own: Language) -> String {
+    let verdict = facts.verdict.clone().unwrap_or_else(|| own.without_verdict());
     let blockers = match facts.blockers.as_slice() {
         [] => String::new(),
         [first, rest @ ..] => {
-            let more =
-                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            format!(": {}{more}", text::shown(first, 160))
+            let more = if rest.is_empty() { String::new() } else { own.and_more(rest.len()) };
+            own.first_blocker(text::shown(first, 160)) + &more
         }
     };
-    let overturned = if facts.overturned.is_some() { " (overturned)" } else { "" };
-    format!("{}: {verdict}{overturned}{blockers}", facts.agent)
+    let overturned = if facts.overturned.is_some() { own.overturned() } else { String::new() };
+    format!("{}{overturned}{blockers}", own.reported(&facts.agent, verdict))
 }
 
 /// Lines for logs, in the words that tools which read such blackboards look for.
@@ -315,7 +308,7 @@ pub struct CacheFigures {
 }
 
 /// The alarms of a run's figures. `main_prompt`: bytes of the largest prompt of MAIN.
-pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Alarm> {
+pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures, own: Language) -> Vec<Alarm> {
     let percent = |part: u64, whole: u64| (part * 100).checked_div(whole).unwrap_or(0);
     let mut alarms = Vec::new();
     let mut alarm = |is_on: bool, is_warning: bool, text: String| {
@@ -323,55 +316,39 @@ pub fn alarms(totals: &Totals, main_prompt: u64, cache: CacheFigures) -> Vec<Ala
             alarms.push(Alarm { is_warning, text });
         }
     };
-    alarm(
-        main_prompt > 200_000,
-        true,
-        format!("a prompt of MAIN has {main_prompt} bytes, over 200 KB"),
-    );
+    alarm(main_prompt > 200_000, true, own.large_prompt(main_prompt));
     let entered = percent(u64::from(totals.subloops), u64::from(totals.tester_runs));
-    alarm(
-        entered > 50,
-        false,
-        format!("the sub-loop was entered in {entered}% of the tester's runs"),
-    );
+    alarm(entered > 50, false, own.subloop_often(entered));
     let (loops, passed) = (u64::from(totals.subloops), u64::from(totals.subloops_passed));
     let few = match (loops, passed) {
-        (1, _) => "the only repair loop did not fix the failure".to_owned(),
-        (_, 0) => format!("none of the {loops} repair loops fixed the failure"),
-        _ => format!("only {passed} of the {loops} repair loops fixed the failure"),
+        (1, _) => own.only_loop_failed(),
+        (_, 0) => own.no_loop_worked(loops),
+        _ => own.few_loops_worked(passed, loops),
     };
     alarm(loops > 0 && percent(passed, loops) < 70, true, few);
     let looked = cache.hits + cache.extracted;
     let failed = percent(cache.failures, looked);
-    alarm(
-        failed > 5,
-        true,
-        format!("{failed}% of the summaries failed: the verdict of a report was not found"),
-    );
+    alarm(failed > 5, true, own.summaries_failed(failed));
     let hits = percent(cache.hits, looked);
-    alarm(
-        looked > 0 && hits < 60,
-        false,
-        format!("the cache of summaries helped in {hits}% of the looks"),
-    );
+    alarm(looked > 0 && hits < 60, false, own.cache_seldom(hits));
     alarms
 }
 
 /// A question as people read it: title, text, and the options with their numbers.
-pub fn question(question: &Question) -> String {
+pub fn question(question: &Question, own: Language) -> String {
     let mut out = format!("{}\n{}\n", question.title, question.text);
     for (index, option) in question.options.iter().enumerate() {
-        let best = if question.is_recommended(option) { " (recommended)" } else { "" };
-        let (id, description) = (&option.option_id, &option.description);
-        out.push_str(&format!("  {}. {id}: {description}{best}\n", index + 1));
+        let best = if question.is_recommended(option) { own.recommended() } else { String::new() };
+        let line = own.option(index + 1, &option.option_id, &option.description);
+        out.push_str(&format!("{line}{best}\n"));
     }
     out
 }
 
 /// The possible answers to a question: `1-2 or a, b`.
-pub fn answers(question: &Question) -> String {
-    let ids: Vec<&str> = question.options.iter().map(|own| own.option_id.as_str()).collect();
-    format!("1-{} or {}", ids.len(), crate::problem::list(&ids))
+pub fn answers(question: &Question, own: Language) -> String {
+    let ids: Vec<&str> = question.options.iter().map(|option| option.option_id.as_str()).collect();
+    own.answers(ids.len(), crate::problem::list(&ids))
 }
 
 /// The state of a run, in one word.
@@ -418,50 +395,44 @@ impl RunState {
     }
 
     /// The same for people, with what to do next.
-    pub fn sentence(self, state: &State, worker: &Worker<'_>) -> String {
-        let pid = worker.pid.unwrap_or("unknown");
+    pub fn sentence(self, state: &State, worker: &Worker<'_>, own: Language) -> String {
+        let unknown = own.unknown();
+        let pid = worker.pid.unwrap_or(&unknown);
         match self {
             RunState::Running => {
-                let since = worker.since.map_or(String::new(), |since| format!(", since {since}"));
-                format!("running (pid {pid}{since})")
+                let since = worker.since.map_or(String::new(), |since| own.since(since));
+                own.running(own.process(pid) + &since)
             }
-            RunState::Waiting if worker.is_alive => {
-                format!("waiting for your answer at the terminal of process {pid}")
-            }
-            RunState::Waiting => "waiting for your answer; `baton answer` continues".to_owned(),
-            RunState::Parked => format!("paused {}; `baton resume` continues", place(state)),
-            RunState::Stopped => {
-                format!("stopped: {}", state.stopped.as_ref().map_or("", |stop| stop.why()))
-            }
-            RunState::Interrupted => format!(
-                "interrupted {} (process {pid} is gone); `baton resume` continues",
-                place(state)
-            ),
-            RunState::Finished => "finished".to_owned(),
-            RunState::Abandoned => "abandoned; `baton run` starts a new run".to_owned(),
+            RunState::Waiting if worker.is_alive => own.waiting_elsewhere(pid),
+            RunState::Waiting => own.waiting(),
+            RunState::Parked => own.paused(place(state, own)),
+            RunState::Stopped => own.stopped(state.stopped.as_ref().map_or("", |stop| stop.why())),
+            RunState::Interrupted => own.interrupted(place(state, own), pid),
+            RunState::Finished => own.finished(),
+            RunState::Abandoned => own.abandoned_run(),
         }
     }
 }
 
 /// A run's place inside its iteration.
-fn place(state: &State) -> String {
+fn place(state: &State, own: Language) -> String {
     match &state.phase {
-        Phase::Running { stage, .. } => format!("in {}", stage.name),
+        Phase::Running { stage, .. } => own.in_stage(&stage.name),
         Phase::Gates { progress, .. } => match progress {
-            GateProgress::CommandDue => "before a gate".to_owned(),
-            GateProgress::CommandRuns => "in a gate".to_owned(),
-            GateProgress::SamplesDue => "before an evaluation".to_owned(),
-            GateProgress::SamplesRun(number) => format!("in evaluation {number}"),
+            GateProgress::CommandDue => own.before_gate(),
+            GateProgress::CommandRuns => own.in_gate(),
+            GateProgress::SamplesDue => own.before_evaluation(),
+            GateProgress::SamplesRun(number) => own.in_evaluation(number),
         },
-        Phase::Decide { check: true, .. } => format!("before {FINISH_CHECK}"),
-        Phase::Decide { .. } => format!("before {MAIN}'s next decision"),
-        Phase::Work { job } => format!("before {}", job.agent),
+        Phase::Decide { check: true, .. } => own.before_stage(FINISH_CHECK),
+        Phase::Decide { .. } => own.before_decision(MAIN),
+        Phase::Work { job } => own.before_stage(&job.agent),
         Phase::JudgeDecision { .. }
         | Phase::JudgeReport { .. }
         | Phase::Settle { .. }
         | Phase::Record
         | Phase::Ask { .. }
         | Phase::Waiting { .. }
-        | Phase::Ended => "between two steps".to_owned(),
+        | Phase::Ended => own.between_steps(),
     }
 }

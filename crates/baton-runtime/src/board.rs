@@ -15,7 +15,7 @@ use baton_core::problem::{Problem, Severity, list};
 use baton_core::{plan, report, text};
 
 use crate::load::{self, Environment};
-use crate::{builtin, store};
+use crate::{builtin, packs, store};
 
 pub(crate) use find::{
     FILES as MEMORY_FILES, is_board, is_made_by_us, is_name, is_unfinished, prompts,
@@ -34,7 +34,7 @@ pub(crate) const NOTES_FILE: &str = "memory/notes.md";
 /// The task of the newest run, word for word.
 pub(crate) const TASK_FILE: &str = "memory/task.md";
 pub(crate) const PROMPTS: &str = "memory/prompts";
-pub(crate) const CONFIG_FILE: &str = "baton.toml";
+pub const CONFIG_FILE: &str = "baton.toml";
 /// Where a pack that came from a folder is kept.
 pub(crate) const PACK_FOLDER: &str = "pack";
 /// Before the names of the pack's files, where the blackboard's own could be meant.
@@ -54,6 +54,10 @@ pub enum Error {
     Exists(PathBuf),
     #[error("{} exists and is not a blackboard: it has no `memory` folder with a plan, a history, a policy or prompts", .0.display())]
     Occupied(PathBuf),
+    #[error("{} is there already and is not an empty folder: nothing was written", .0.display())]
+    NotEmpty(PathBuf),
+    #[error("there is no `pack.toml` in {}, so it is not a pack", .0.display())]
+    NoManifest(PathBuf),
     #[error(
         "there is no pack `{name}`; built in are {known}; a folder with a `pack.toml` is a pack too"
     )]
@@ -287,6 +291,7 @@ pub fn pack_files(name: &str) -> Result<Files, Error> {
     match builtin::files(name) {
         Some(files) => Ok(files),
         None if folder.join(pack::MANIFEST).is_file() => Ok(load::pack_folder(folder)?),
+        None if folder.is_dir() => Err(Error::NoManifest(folder.to_owned())),
         None => Err(no_pack(name)),
     }
 }
@@ -510,7 +515,7 @@ fn agents_of(prompts: &BTreeMap<AgentName, String>, known: &[Agent]) -> Vec<Agen
     let new = prompts.keys().filter(is_new);
     let new = new.map(|name| Agent {
         name: name.clone(),
-        role: "of this blackboard".to_owned(),
+        role: "of this blackboard".into(),
         writes: true,
         profile: None,
     });
@@ -544,7 +549,8 @@ impl NewBoard<'_> {
             return Err(Error::Occupied(self.root.to_owned()));
         }
         let files = pack_files(self.pack)?;
-        let pack = Pack::read(&files, self.language).map_err(Error::Invalid)?;
+        let pack = Pack::read(&files, self.language)
+            .map_err(|problems| Error::Invalid(packs::located(self.pack, problems)))?;
         let mut written: Vec<(PathBuf, Vec<u8>)> = pack_owned(&pack);
         let mut add = |name: &str, text: String| written.push((name.into(), text.into_bytes()));
         add("memory/global_context.md", pack.global_context.clone());

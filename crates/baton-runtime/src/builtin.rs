@@ -3,6 +3,8 @@
 use baton_core::pack::{Files, Manifest};
 use include_dir::{Dir, include_dir};
 
+/// A small pack to begin with, in each language.
+static TEMPLATES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 static PACKS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../packs");
 
 /// What `init` takes when nobody says otherwise.
@@ -22,6 +24,18 @@ pub fn files(name: &str) -> Option<Files> {
     let mut files = Files::new();
     collect(dir, name, &mut files);
     Some(files)
+}
+
+/// The files of the pack that a new one begins with.
+pub fn template(language: &str) -> Option<Files> {
+    let dir = TEMPLATES.get_dir(language)?;
+    let mut files = Files::new();
+    collect(dir, language, &mut files);
+    Some(files)
+}
+
+pub fn template_languages() -> Vec<&'static str> {
+    TEMPLATES.dirs().filter_map(|dir| dir.path().to_str()).collect()
 }
 
 /// All built-in packs with their manifests.

@@ -327,7 +327,7 @@ impl Agent {
         let secrets = environment.secrets().filter(|own| own.len() >= 12).map(str::to_owned);
         let secrets = secrets.collect();
         let state = environment.state_folder();
-        let environment = environment.named(&names);
+        let environment = environment.for_command(&names);
         Agent { preset, environment, secrets, state }
     }
 }

@@ -6,6 +6,7 @@ pub mod load;
 pub mod store;
 pub mod sandbox;
 pub mod model;
+pub mod packs;
 pub mod git;
 pub mod machine;
 pub mod board;

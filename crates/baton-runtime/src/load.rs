@@ -334,6 +334,32 @@ impl Environment {
         own.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
+    /// The same for a command that works with text, in a locale of UTF-8 where the user has none: without
+    /// it `wc -m` counts bytes.
+    pub fn for_command(&self, names: &[String]) -> BTreeMap<OsString, OsString> {
+        let is_utf8 = |name: &str| {
+            self.get(name).is_some_and(|locale| {
+                let locale = locale.to_ascii_lowercase();
+                locale.contains("utf-8") || locale.contains("utf8")
+            })
+        };
+        let mut own = self.named(names);
+        if !["LC_ALL", "LC_CTYPE", "LANG"].into_iter().any(is_utf8) {
+            for name in ["LC_ALL", "LANG"] {
+                own.insert(name.into(), "C.UTF-8".into());
+            }
+        }
+        own
+    }
+
+    /// The language of the user's locale, as `zh` of `zh_CN.UTF-8`.
+    pub fn language(&self) -> Option<String> {
+        let locale =
+            ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(|name| self.get(name))?;
+        let language = locale.split(['_', '.', '@']).next()?.to_ascii_lowercase();
+        (language != "c" && language != "posix").then_some(language)
+    }
+
     /// The values of variables that are named like keys.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         const ENDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];

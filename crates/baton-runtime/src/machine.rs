@@ -269,7 +269,7 @@ fn asked(
         argv: [OsString::from("sh"), "-c".into(), script(tools, packages).into()].to_vec(),
         // Not the project's folder: some tools follow files that they find where they are started.
         folder: temporary.path().to_owned(),
-        environment: environment.named(&names),
+        environment: environment.for_command(&names),
         input: Vec::new(),
         limit: LIMIT,
         mark: "machine".to_owned(),

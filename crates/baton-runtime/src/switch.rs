@@ -11,7 +11,7 @@ use baton_core::pack::Pack;
 use crate::board::{self, CONFIG_FILE, Error, PACK_FOLDER};
 use crate::earlier::{self, OldCopy};
 use crate::load::{self, Environment};
-use crate::{builtin, store};
+use crate::{builtin, packs, store};
 
 /// What `pack use` did.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Switched {
 }
 
 /// Exchanges policy and prompts; the plan, the history and the reports stay as they are. Without a
-/// language the blackboard's own is kept.
+/// language the blackboard's own is kept, if the pack has it.
 pub fn use_pack(
     root: &Path,
     name: &str,
@@ -35,7 +35,9 @@ pub fn use_pack(
     let (config, _) = load::config(environment, Some(&config_file))?;
     let old_language = config.lang.unwrap_or_else(|| builtin::DEFAULT_LANGUAGE.to_owned());
     let files = board::pack_files(name)?;
-    let pack = Pack::read(&files, language.unwrap_or(&old_language)).map_err(Error::Invalid)?;
+    let language = packs::language(&files, language, Some(&old_language), environment);
+    let pack = Pack::read(&files, &language)
+        .map_err(|problems| Error::Invalid(packs::located(name, problems)))?;
     let old = config.pack.as_deref().and_then(|old| board::board_pack_files(old, root).ok());
     let old = old.and_then(|files| Pack::read(&files, &old_language).ok());
     let unchanged: BTreeMap<PathBuf, Vec<u8>> = old.iter().flat_map(board::pack_owned).collect();

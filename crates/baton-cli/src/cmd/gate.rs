@@ -364,11 +364,11 @@ pub(super) fn proposals(found: &Detected, set: &[Gate]) -> Vec<String> {
 
 /// Lines about the gates that a run prints when it starts.
 pub(super) fn at_start(place: &Place, board: &Board) -> Vec<String> {
-    let policy = &board.pack.policy;
+    let (policy, own) = (&board.pack.policy, board.pack.words());
     if !policy.gates.is_empty() {
-        let shown = |gate: &Gate| format!("`{}` on {}", text::shown(&gate.run, 160), gate.on);
+        let shown = |gate: &Gate| own.gate_on(text::shown(&gate.run, 160), &gate.on);
         let all: Vec<String> = policy.gates.iter().map(shown).collect();
-        return vec![format!("gates: {}", all.join("; "))];
+        return vec![own.gates_set(all.join(&own.joint()))];
     }
     // Its samples confirm the work.
     if policy.evaluation.is_some() {
@@ -376,21 +376,15 @@ pub(super) fn at_start(place: &Place, board: &Board) -> Vec<String> {
     }
     let found = found(place, board);
     let commands: Vec<String> =
-        found.main().map(|own| format!("`{}`", command(&own.command))).collect();
+        found.main().map(|found| format!("`{}`", command(&found.command))).collect();
     let how = match commands.is_empty() {
-        true => "`baton gate add \"COMMAND\"` adds a command that does".to_owned(),
-        false => format!("found: {}", commands.join(", ")),
+        true => own.gate_hint(),
+        false => own.gates_found(own.list(&commands)),
     };
-    let mut lines = vec![format!(
-        "no gate is set: only the agents' own reports will confirm the result; {how}"
-    )];
-    lines.extend(found.notes.iter().map(|note| format!("note: {note}")));
+    let mut lines = vec![own.no_gate(how)];
+    lines.extend(found.notes.iter().map(|note| own.note(note)));
     lines
 }
-
-/// The closing line of a run without gates.
-pub(super) const NONE: &str =
-    "no gate is set: nothing but the agents' own reports confirms this result";
 
 fn rows(gates: &[Gate]) -> Vec<Vec<String>> {
     let row = |(index, gate): (usize, &Gate)| {

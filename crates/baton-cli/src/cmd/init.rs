@@ -8,7 +8,7 @@ use baton_core::problem::Problem;
 use baton_core::text;
 use baton_runtime::board::{self, Board, NewBoard};
 use baton_runtime::sandbox::Interrupt;
-use baton_runtime::{builtin, git, load};
+use baton_runtime::{builtin, git, load, packs};
 use serde_json::{Value, json};
 
 use super::run::is_asked;
@@ -37,8 +37,8 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
         ));
     }
     let (config, _) = load::config(&place.environment, None)?;
-    let (pack, language) = chosen(args.pack.as_deref(), args.lang.as_deref(), &config);
-    let made = NewBoard { root: &root, pack, language };
+    let (pack, language) = chosen(place, args.pack.as_deref(), args.lang.as_deref(), &config)?;
+    let made = NewBoard { root: &root, pack, language: &language };
     let made = made.create_within(place.environment.state_folder().as_deref())?;
     // The blackboard is made; that git may show it is worth a word, not a failure.
     let (excluded, warnings) = match git::exclude(&root) {
@@ -51,7 +51,7 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
     let shown = root.strip_prefix(&place.folder).unwrap_or(&root).display().to_string();
     let mut out = format!("made {shown}: pack {} ({})\n", made.manifest.name, made.language);
     for agent in &made.manifest.agents {
-        out.push_str(&format!("  {:<10} {}\n", agent.name.as_str(), agent.role));
+        out.push_str(&format!("  {:<10} {}\n", agent.name.as_str(), agent.role.of(&made.language)));
     }
     if let Some(exclude) = &excluded {
         out.push_str(&format!("kept out of git through {}\n", exclude.display()));
@@ -75,13 +75,15 @@ pub(super) fn run(place: &Place, args: &InitArgs) -> Outcome {
 
 /// The pack and the language of a new blackboard: as named, as the user configured, or the default.
 pub(super) fn chosen<'a>(
+    place: &Place,
     pack: Option<&'a str>,
-    language: Option<&'a str>,
+    language: Option<&str>,
     config: &'a Config,
-) -> (&'a str, &'a str) {
+) -> Result<(&'a str, String), Failure> {
     let pack = pack.or(config.pack.as_deref()).unwrap_or(builtin::DEFAULT_PACK);
-    let language = language.or(config.lang.as_deref()).unwrap_or(builtin::DEFAULT_LANGUAGE);
-    (pack, language)
+    let files = board::pack_files(pack)?;
+    let language = packs::language(&files, language, config.lang.as_deref(), &place.environment);
+    Ok((pack, language))
 }
 
 /// Proposes gates for a new blackboard, and adds them where the user agrees.

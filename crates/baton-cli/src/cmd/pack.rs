@@ -1,28 +1,84 @@
-//! `baton pack list|show|check|use`
+//! `baton pack list|show|new|export|check|use`
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use baton_core::id::AgentName;
-use baton_core::pack::{self, Pack};
+use baton_core::pack::{self, Manifest, Pack};
 use baton_core::problem::Problem;
 use baton_core::tokens;
-use baton_runtime::{board, builtin, switch};
+use baton_runtime::{board, builtin, load, packs, switch};
 use serde_json::json;
 
 use super::{Outcome, Place};
 use crate::args::PackShowArgs;
 use crate::reply::{Failure, Reply, USAGE, counted, rendered, table};
 
-pub(super) fn list() -> Outcome {
+pub(super) fn list(place: &Place, language: Option<&str>) -> Outcome {
+    let language = language.map_or_else(|| users_language(place), str::to_owned);
     let packs = builtin::packs();
-    let rows: Vec<Vec<String>> = packs
+    let manifests: Vec<Manifest> =
+        packs.into_iter().map(|(manifest, _)| manifest.spoken(&language)).collect();
+    let rows: Vec<Vec<String>> = manifests
         .iter()
-        .map(|(manifest, _)| {
-            vec![manifest.name.clone(), manifest.languages.join(", "), manifest.title.clone()]
+        .map(|own| {
+            let title = own.title.of(&language).to_owned();
+            vec![own.name.clone(), own.languages.join(", "), title]
         })
         .collect();
-    let manifests: Vec<_> = packs.iter().map(|(manifest, _)| manifest).collect();
     Ok(Reply::new(table(&rows), json!({ "ok": true, "packs": manifests })))
+}
+
+/// The language of the blackboard here, else that of the user's configuration or locale. A list of packs
+/// is shown whatever is wrong with the blackboard.
+fn users_language(place: &Place) -> String {
+    let board = place.board_path().ok().flatten().map(|path| path.join(board::CONFIG_FILE));
+    let config = load::config(&place.environment, board.as_deref()).ok();
+    let configured = config.and_then(|(config, _)| config.lang);
+    let found = configured.or_else(|| place.environment.language());
+    found.unwrap_or_else(|| builtin::DEFAULT_LANGUAGE.to_owned())
+}
+
+pub(super) fn new(
+    place: &Place,
+    name: &str,
+    from: Option<&str>,
+    language: Option<&str>,
+) -> Outcome {
+    let copied = match from {
+        Some(from) => Some((from, board::pack_files(from)?)),
+        None => None,
+    };
+    let copied = copied.as_ref().map(|(name, files)| (*name, files));
+    let files = packs::new_pack(name, copied, language)?;
+    written(place, Path::new(name), &files)
+}
+
+pub(super) fn export(place: &Place, pack: Option<&str>, folder: Option<PathBuf>) -> Outcome {
+    let files = match pack {
+        Some(name) => board::pack_files(name)?,
+        None => board::own_pack_files(&place.board()?)?,
+    };
+    let manifest = Manifest::read(&files).map_err(board::Error::Invalid)?;
+    let folder = folder.unwrap_or_else(|| PathBuf::from(&manifest.name));
+    written(place, &folder, &files)
+}
+
+/// Writes a pack's files and prints the next steps.
+fn written(place: &Place, folder: &Path, files: &pack::Files) -> Outcome {
+    packs::write(&place.folder.join(folder), files).map_err(|error| match error {
+        board::Error::NotEmpty(_) => board::Error::NotEmpty(folder.to_owned()),
+        other => other,
+    })?;
+    let shown = folder.display().to_string();
+    let mut text = format!("wrote {} to {shown}\n", counted(files.len(), "file"));
+    files.keys().for_each(|path| text.push_str(&format!("  {path}\n")));
+    let named = if folder.components().count() == 1 { format!("./{shown}") } else { shown.clone() };
+    text.push_str(&format!(
+        "next: change them; baton pack check {named}; baton init --pack {named}\n"
+    ));
+    let names: Vec<&String> = files.keys().collect();
+    Ok(Reply::new(text, json!({ "ok": true, "folder": shown, "files": names })))
 }
 
 pub(super) fn show(place: &Place, args: &PackShowArgs) -> Outcome {
@@ -34,15 +90,23 @@ pub(super) fn show(place: &Place, args: &PackShowArgs) -> Outcome {
         return Ok(Reply::new(pack.policy.render(), json!({ "ok": true, "policy": pack.policy })));
     }
     let rules = &pack.policy.report_rules;
-    let mut text =
-        format!("{} ({}): {}\n\nagents\n", pack.manifest.name, pack.language, pack.manifest.title);
+    let mut text = format!(
+        "{} ({}): {}\n\nagents\n",
+        pack.manifest.name,
+        pack.language,
+        pack.manifest.title.of(&pack.language)
+    );
     let agents: Vec<Vec<String>> = pack
         .manifest
         .agents
         .iter()
         .map(|agent| {
             let writes = if agent.writes { "writes" } else { "reads only" };
-            vec![format!("  {}", agent.name), writes.to_owned(), agent.role.clone()]
+            vec![
+                format!("  {}", agent.name),
+                writes.to_owned(),
+                agent.role.of(&pack.language).to_owned(),
+            ]
         })
         .collect();
     text.push_str(&table(&agents));
@@ -91,18 +155,22 @@ pub(super) fn show(place: &Place, args: &PackShowArgs) -> Outcome {
 
 /// The one that was named, or the blackboard's; in the language that was named, or in its own.
 fn shown_pack(place: &Place, args: &PackShowArgs) -> Result<Pack, Failure> {
-    let (files, language) = match &args.pack {
-        Some(name) => (board::pack_files(name)?, builtin::DEFAULT_LANGUAGE.to_owned()),
+    let asked = args.lang.as_deref();
+    let (name, files, own) = match &args.pack {
+        Some(name) => (name.clone(), board::pack_files(name)?, None),
         None => {
             let board = place.board()?;
-            if args.lang.as_ref().is_none_or(|language| *language == board.pack.language) {
+            if asked.is_none_or(|language| language == board.pack.language) {
                 return Ok(board.pack);
             }
-            (board::own_pack_files(&board)?, board.pack.language)
+            let own = board.pack.language.clone();
+            (board.pack.manifest.name.clone(), board::own_pack_files(&board)?, Some(own))
         }
     };
-    let language = args.lang.as_ref().unwrap_or(&language);
-    Ok(Pack::read(&files, language).map_err(board::Error::Invalid)?)
+    let own = own.unwrap_or_else(|| users_language(place));
+    let language = packs::language(&files, asked, Some(&own), &place.environment);
+    let read = Pack::read(&files, &language);
+    Ok(read.map_err(|problems| board::Error::Invalid(packs::located(&name, problems)))?)
 }
 
 fn prompt(pack: &Pack, name: &str) -> Outcome {
@@ -121,7 +189,10 @@ fn prompt(pack: &Pack, name: &str) -> Outcome {
 
 pub(super) fn check(place: &Place, pack: Option<&str>) -> Outcome {
     let (what, problems) = match pack {
-        Some(name) => (name.to_owned(), pack::check(&board::pack_files(name)?)),
+        Some(name) => {
+            let problems = pack::check(&board::pack_files(name)?);
+            (name.to_owned(), packs::located(name, problems))
+        }
         None => {
             let board = place.board()?;
             let mut problems = board.warnings.clone();

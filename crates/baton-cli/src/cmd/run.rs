@@ -11,6 +11,8 @@ use baton_core::event::{Asker, Limits, RunSetup, Stop};
 use baton_core::id::{AgentName, FINISH, FINISH_CHECK, MAIN, Tokens};
 use baton_core::machine::{Machine, is_measured_asked};
 use baton_core::message::Wire;
+use baton_core::messages::Language;
+use baton_core::pack::Manifest;
 use baton_core::policy;
 use baton_core::profile::Profile;
 use baton_core::turn::Room;
@@ -26,7 +28,7 @@ use baton_runtime::lock::{self, Holder, Lock};
 use baton_runtime::model::choose::{self, Asked};
 use baton_runtime::model::{Client, Limits as CallLimits, catalogue};
 use baton_runtime::store::Disk;
-use baton_runtime::{builtin, git, load, machine, trust};
+use baton_runtime::{git, load, machine, trust};
 use serde_json::json;
 
 use super::init::chosen as chosen_pack;
@@ -61,9 +63,9 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
         }
         None => {
             let config = load::config(&place.environment, None)?.0;
-            let (named, _) = chosen_pack(args.pack.as_deref(), None, &config);
-            let built_in = builtin::packs().into_iter().find(|(own, _)| own.name == named);
-            let agents = built_in.map(|(own, _)| own.agents).unwrap_or_default();
+            let (named, _) = chosen_pack(place, args.pack.as_deref(), None, &config)?;
+            let manifest = Manifest::read(&board::pack_files(named)?);
+            let agents = manifest.map(|own| own.agents).unwrap_or_default();
             (config, agents)
         }
     };
@@ -97,25 +99,23 @@ pub(super) fn run(place: &Place, args: &RunArgs) -> Outcome {
     // The repository may be younger than the blackboard.
     let _ = git::exclude(&board.root);
     let root_shown = board.root.strip_prefix(&place.folder).unwrap_or(&board.root).display();
-    let made =
-        format!("made {root_shown}: pack {} ({})", board.pack.manifest.name, board.pack.language);
-    let above = format!("using the blackboard of {}", project.display());
+    let own = board.pack.words();
+    let made = own.made_board(root_shown, &board.pack.manifest.name, &board.pack.language);
+    let above = own.using_board(project.display());
     let mut lines: Vec<String> =
         root.is_none().then_some(made).or(is_above.then_some(above)).into_iter().collect();
-    lines.extend(uncommitted(place, &project));
+    lines.extend(uncommitted(place, &project, own));
     lines.extend(gate::at_start(place, &board));
     lines.extend(session.look_at_machine());
     lines.into_iter().for_each(|line| session.progress.open_with(line));
     session.go(|around| Drive::start_on(around, &task, scenario.as_deref(), limits))
 }
 
-fn uncommitted(place: &Place, project: &std::path::Path) -> Option<String> {
+fn uncommitted(place: &Place, project: &std::path::Path, own: Language) -> Option<String> {
     let dirty = git::dirty(project, &place.environment)?;
     let it = if dirty == 1 { "it" } else { "them" };
     let changes = counted(dirty, "uncommitted change");
-    Some(format!(
-        "{changes} in the work tree; snapshots include {it}, `baton diff` leaves {it} out"
-    ))
+    Some(own.uncommitted(changes, dirty, it))
 }
 
 /// The scenario that a run works on: the one that is named, or the only one there is.
@@ -177,7 +177,7 @@ pub(super) fn resume(place: &Place, args: &crate::args::ResumeArgs) -> Outcome {
         });
         match gone {
             Err(failure) if failure.code == WAITING && edits.is_none() && is_asked(place) => {
-                match asked_edits(&failure.message) {
+                match asked_edits(&failure.message, board.pack.words()) {
                     Some(chosen) => edits = Some(chosen),
                     None => return Err(failure),
                 }
@@ -216,7 +216,7 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
     }
     let Some(option) = question.choice(&args.option).map(|own| own.option_id.clone()) else {
         let option = baton_core::text::shown(&args.option, 60);
-        let known = view::answers(question);
+        let known = view::answers(question, Language::English);
         return Err(failed(drive::Error::NoOption { option, known }));
     };
     let how = setup::continued(place, &mut board, &args.how, state.origin.setup.as_deref())?;
@@ -231,6 +231,7 @@ pub(super) fn answer(place: &Place, args: &AnswerArgs) -> Outcome {
 
 pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
     let board = place.board()?;
+    let own = board.pack.words();
     let path = drive::lock_path(&board);
     let holder = Lock::holder(&path);
     if args.abandon {
@@ -239,8 +240,7 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
                 .hint("`baton stop` first, then `baton stop --abandon`"));
         }
         let run = drive::abandon(&board, Disk::default()).map_err(failed)?;
-        let text =
-            format!("Run {run} abandoned. Its files are unchanged; you can start a new run.\n");
+        let text = own.run_abandoned(&run) + "\n";
         return Ok(Reply::new(text, json!({ "ok": true, "run": run, "abandoned": true })));
     }
     let Some(holder) = holder else {
@@ -254,9 +254,7 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
         || baton_runtime::sandbox::ask_to_stop(pid).map_err(|why| Failure::new(INTERNAL, why));
     ask()?;
     if !args.now {
-        let text = format!(
-            "Asked process {pid} to stop after its current stage; `baton resume` continues.\n"
-        );
+        let text = own.asked_to_stop(pid) + "\n";
         return Ok(Reply::new(text, json!({ "ok": true, "process": pid })));
     }
     // Two signals at once would count as one. It may have ended already.
@@ -272,8 +270,7 @@ pub(super) fn stop(place: &Place, args: &StopArgs) -> Outcome {
             baton_runtime::sandbox::end_left_behind(&drive::mark_of(&board.root));
         }
     }
-    let how = if killed { "did not stop and was killed" } else { "stopped" };
-    let text = format!("Process {pid} {how}; `baton resume` continues where it was.\n");
+    let text = if killed { own.process_killed(pid) } else { own.process_stopped(pid) } + "\n";
     Ok(Reply::new(text, json!({ "ok": true, "process": pid, "killed": killed })))
 }
 
@@ -304,8 +301,8 @@ fn board_for(place: &Place, args: &RunArgs) -> Result<Board, Failure> {
     }
     let path = place.new_board_path()?;
     let (config, _) = load::config(&place.environment, None)?;
-    let (pack, language) = chosen_pack(args.pack.as_deref(), args.lang.as_deref(), &config);
-    let new = NewBoard { root: &path, pack, language };
+    let (pack, language) = chosen_pack(place, args.pack.as_deref(), args.lang.as_deref(), &config)?;
+    let new = NewBoard { root: &path, pack, language: &language };
     match new.create_within(place.environment.state_folder().as_deref()) {
         // Another process was faster: the lock of the run decides between them.
         Ok(_) | Err(board::Error::Exists(_)) => {}
@@ -426,7 +423,7 @@ impl<'a> Session<'a> {
             confined: true,
             yes: false,
             evaluator: None,
-            progress: Progress::new(place.json, agents),
+            progress: Progress::new(place.json, agents, board.pack.words()),
             windows: Box::new(|_| None),
             machine: None,
         }
@@ -460,13 +457,12 @@ impl<'a> Session<'a> {
         let least = policy.proof.as_ref().map_or(0, |proof| proof.least_percent);
         let mut none = None;
         if is_measured_asked(policy) && machine.coverage.is_empty() {
+            let own = self.board.pack.words();
             let looked_for = match machine.coverage_tools.is_empty() {
-                true => "no kind of project was recognised".to_owned(),
-                false => format!("looked for {}", machine.coverage_tools.join(", ")),
+                true => own.no_kind_of_project(),
+                false => own.looked_for(own.list(&machine.coverage_tools)),
             };
-            none = Some(format!(
-                "no tool that measures test coverage for the whole project was found ({looked_for}): this run does not ask for the policy's {least}%"
-            ));
+            none = Some(own.no_coverage(looked_for, least));
         }
         self.machine = Some(machine);
         none
@@ -479,7 +475,8 @@ impl<'a> Session<'a> {
 
     /// From here on signals park the run.
     pub(super) fn signals(&self) -> Result<(), Failure> {
-        signals(&self.control, &self.asking, drive::mark_of(&self.board.root))
+        let mark = drive::mark_of(&self.board.root);
+        signals(&self.control, &self.asking, mark, self.board.pack.words())
     }
 
     pub(super) fn go(
@@ -505,7 +502,7 @@ impl<'a> Session<'a> {
                 continue;
             }
             asking.store(true, Ordering::SeqCst);
-            let answer = is_asked.then(|| ask(&question)).flatten();
+            let answer = is_asked.then(|| ask(&question, board.pack.words())).flatten();
             asking.store(false, Ordering::SeqCst);
             match answer {
                 Some((option, comment)) => match drive.answer(&option, &comment) {
@@ -534,11 +531,8 @@ pub(super) fn is_asked(place: &Place) -> bool {
     !place.json && terminal::is_there()
 }
 
-fn asked_edits(message: &str) -> Option<Edits> {
-    let question = format!(
-        "\n{}\n  keep: the project stays as it is, with what the stage had done so far\n  discard: it goes back; what is there now is kept as a snapshot\nkeep or discard; empty to leave it for now: ",
-        baton_core::text::escaped(message)
-    );
+fn asked_edits(message: &str, own: Language) -> Option<Edits> {
+    let question = own.edits_question(baton_core::text::escaped(message));
     match terminal::ask(&question)?.trim() {
         "keep" => Some(Edits::Keep),
         "discard" => Some(Edits::Discard),
@@ -547,13 +541,11 @@ fn asked_edits(message: &str) -> Option<Edits> {
 }
 
 /// Asks at the terminal, again after a wrong answer. `None`: no answer now.
-fn ask(question: &Question) -> Option<(String, String)> {
-    let mut shown = format!("\n{}", baton_core::text::escaped(&view::question(question)));
+fn ask(question: &Question, own: Language) -> Option<(String, String)> {
+    let mut shown = format!("\n{}", baton_core::text::escaped(&view::question(question, own)));
     loop {
         let last = question.options.len();
-        shown.push_str(&format!(
-            "Answer (1-{last} or name, optional comment; Enter to decide later): "
-        ));
+        shown.push_str(&own.answer_prompt(last));
         let line = terminal::ask(&shown)?;
         let (word, comment) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         if word.is_empty() {
@@ -563,21 +555,24 @@ fn ask(question: &Question) -> Option<(String, String)> {
             return Some((option.option_id.clone(), comment.trim().to_owned()));
         }
         let word = baton_core::text::shown(word, 60);
-        shown = format!("`{word}` is not an option; answer {}\n", view::answers(question));
+        shown = own.not_an_option(word, view::answers(question, own)) + "\n";
     }
 }
 
 /// The closing lines of a run.
 fn ended(end: &End, state: &State, board: &Board) -> Reply {
     let totals = &state.budget.totals;
-    let figures = format!(
-        "{}, {}, {:.1} s, {} tokens{}, cost {}",
-        counted(totals.iterations as usize, "iteration"),
-        counted(totals.stages as usize, "stage"),
-        totals.milliseconds as f64 / 1e3,
-        totals.tokens,
-        if totals.uncounted > 0 { " counted" } else { "" },
-        cost(totals),
+    let own = board.pack.words();
+    let tokens = match totals.uncounted {
+        0 => own.tokens_used(totals.tokens),
+        _ => own.tokens_counted(totals.tokens),
+    };
+    let figures = own.run_figures(
+        own.iterations(counted(totals.iterations as usize, "iteration"), totals.iterations),
+        own.stages(counted(totals.stages as usize, "stage"), totals.stages),
+        own.seconds(format!("{:.1}", totals.milliseconds as f64 / 1e3)),
+        tokens,
+        cost(totals, own),
     );
     let (code, text) = match end {
         End::Finished => {
@@ -590,21 +585,24 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
                 .collect();
             files.sort_unstable();
             files.dedup();
-            let files = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
+            let files = if files.is_empty() { own.no_files() } else { files.join(", ") };
             let gates = passed_gates(state, board);
             let overridden = state.reports.overridden.as_ref();
-            let overridden = overridden.map_or(String::new(), |line| format!("override: {line}\n"));
-            let text =
-                format!("finished\nfiles changed: {files}\n{gates}\n{overridden}{figures}\n");
+            let overridden = overridden.map_or(String::new(), |line| own.overridden(line) + "\n");
+            let text = format!(
+                "{}\n{}\n{gates}\n{overridden}{figures}\n",
+                own.finished(),
+                own.files_changed(files)
+            );
             (0, text)
         }
         End::Waiting => {
             let records = records(board, state.origin.run.as_str()).unwrap_or_default();
             let asked = open_question(state, &records);
-            let text = asked.map(|(number, question)| asked_text(number, question));
+            let text = asked.map(|(number, question)| asked_text(number, question, own));
             (WAITING, text.unwrap_or_default())
         }
-        End::Parked => (WAITING, format!("parked; `baton resume` continues\n{figures}\n")),
+        End::Parked => (WAITING, format!("{}\n{figures}\n", own.parked())),
         End::Stopped(stop) => {
             let code = match stop {
                 Stop::Protocol(_) => PROTOCOL,
@@ -612,13 +610,7 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
                 Stop::Executor(_) => INTERNAL,
                 Stop::Person(_) => WAITING,
             };
-            (
-                code,
-                format!(
-                    "stopped: {}\n{figures}\nProgress is saved. Fix the cause, then run `baton resume`.\n",
-                    stop.why()
-                ),
-            )
+            (code, format!("{}\n{figures}\n{}\n", own.stopped(stop.why()), own.progress_saved()))
         }
     };
     let mut reply = Reply::new(
@@ -631,10 +623,10 @@ fn ended(end: &End, state: &State, board: &Board) -> Reply {
 
 /// The gates that confirmed the result: those of FINISH, and those of each agent's newest pass.
 fn passed_gates(state: &State, board: &Board) -> String {
-    let policy = &board.pack.policy;
+    let (policy, own) = (&board.pack.policy, board.pack.words());
     if policy.gates.is_empty() {
         let has_samples = policy.evaluation.is_some();
-        return if has_samples { "gates passed: none are set" } else { gate::NONE }.to_owned();
+        return if has_samples { own.none_are_set() } else { own.nothing_confirms() };
     }
     let has_passed = |gate: &&policy::Gate| {
         gate.on.0.iter().any(|on| match on.as_str() {
@@ -646,8 +638,8 @@ fn passed_gates(state: &State, board: &Board) -> String {
     };
     let passed = policy.gates.iter().filter(has_passed).map(|gate| gate.run.as_str());
     match passed.collect::<Vec<&str>>() {
-        passed if passed.is_empty() => "gates passed: none".to_owned(),
-        passed => format!("gates passed: {}", passed.join(", ")),
+        passed if passed.is_empty() => own.no_gates_passed(),
+        passed => own.gates_passed(passed.join(", ")),
     }
 }
 
@@ -990,26 +982,31 @@ pub(super) fn windows(place: &Place, board: &Board, asked: &Asked) -> Windows {
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Once: stop after the stage that runs. Twice, or without a terminal: leave now.
-fn signals(control: &Control, asking: &Arc<AtomicBool>, mark: String) -> Result<(), Failure> {
+fn signals(
+    control: &Control,
+    asking: &Arc<AtomicBool>,
+    mark: String,
+    own: Language,
+) -> Result<(), Failure> {
     let (control, asking) = (control.clone(), asking.clone());
     crate::signals::watch(move |request| {
         if asking.load(Ordering::SeqCst) {
-            leave("The question stays open; `baton answer` continues.", &mark);
+            leave(&own.question_stays(), &mark);
         } else if control.interrupt.is_at_once() {
-            leave("Stopped; `baton resume` continues.", &mark);
+            leave(&own.stopped_now(), &mark);
         } else if !control.is_parked() && request == Request::Stop {
             control.park();
-            print("Stopping after this stage. Press Ctrl-C again to stop now.");
+            print(&own.stopping());
         } else {
             control.interrupt.at_once();
-            let own = mark.clone();
+            let marked = mark.clone();
             // A walk over a huge tree or a file that blocks must not keep the run from leaving.
             let leaving = std::thread::Builder::new().spawn(move || {
                 std::thread::sleep(PATIENCE);
-                leave("Stopped; `baton resume` continues.", &own);
+                leave(&own.stopped_now(), &marked);
             });
             if leaving.is_err() {
-                leave("Stopped; `baton resume` continues.", &mark);
+                leave(&own.stopped_now(), &mark);
             }
         }
     })

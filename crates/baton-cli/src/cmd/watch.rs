@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use baton_core::decision::Question;
 use baton_core::event::{Event, Record};
+use baton_core::id::MAIN;
+use baton_core::messages::Language;
 use baton_core::view::RunState;
 use baton_core::workflow::{Phase, State, Totals};
 use baton_core::{text, view};
@@ -26,8 +28,9 @@ use crate::terminal;
 pub(super) fn status(place: &Place) -> Outcome {
     let board = place.board()?;
     let Some(run) = drive::last_run(&board).map_err(failed)? else {
-        return Ok(no_run());
+        return Ok(no_run(board.pack.words()));
     };
+    let own = board.pack.words();
     let state = match drive::look(&board, &run) {
         Err(error @ drive::Error::RulesUnfit { .. }) => {
             let last = records(&board, &run)?.pop();
@@ -53,40 +56,43 @@ pub(super) fn status(place: &Place) -> Outcome {
     let mut totals = state.budget.totals;
     let is_repairing = state.current.subloop.is_some() && state.current.subloop_end.is_none();
     totals.subloops = totals.subloops.saturating_sub(u32::from(is_repairing));
-    let alarms = view::alarms(&totals, largest, cache);
+    let alarms = view::alarms(&totals, largest, cache, own);
     let (run_state, standing) = standing(&board, &state, &all);
     let mut rows = vec![
-        vec!["run".to_owned(), format!("{run}: {}", text::shown(state.origin.task.trim(), 120))],
-        vec!["state".to_owned(), standing.clone()],
+        vec![own.row_run(), format!("{run}: {}", text::shown(state.origin.task.trim(), 120))],
+        vec![own.row_state(), standing.clone()],
     ];
-    rows.extend(figures(&state));
+    rows.extend(figures(&state, own));
     let void: Vec<String> = (state.reports.passes.void.keys())
         .filter(|_| run_state != RunState::Finished)
         .filter_map(|agent| state.counted_pass(agent).err())
         .collect();
-    rows.extend(void.iter().map(|why| vec!["void pass".to_owned(), text::shown(why, 300)]));
+    rows.extend(void.iter().map(|why| vec![own.row_void(), text::shown(why, 300)]));
     let overridden = state.reports.overridden.iter();
-    rows.extend(overridden.map(|line| vec!["override".to_owned(), text::shown(line, 300)]));
+    rows.extend(overridden.map(|line| vec![own.row_override(), text::shown(line, 300)]));
     let mean = prompts.iter().sum::<u64>() / prompts.len().max(1) as u64;
     if !prompts.is_empty() {
-        let value = format!("{} average, {} max", kilobytes(mean), kilobytes(largest));
-        rows.push(vec!["MAIN prompt".to_owned(), value]);
+        let value = own.prompt_sizes(kilobytes(mean), kilobytes(largest));
+        rows.push(vec![own.row_prompt(), value]);
     }
     if cache.hits + cache.extracted > 0 {
-        let mut value = format!("{} from the cache, {} extracted", cache.hits, cache.extracted);
+        let mut value = own.summary_figures(cache.hits, cache.extracted);
         if cache.failures > 0 {
-            value.push_str(&format!(", {} failed", cache.failures));
+            value.push_str(&own.failed_figures(cache.failures));
         }
-        rows.push(vec!["summaries".to_owned(), value]);
+        rows.push(vec![own.row_summaries(), value]);
     }
     let mut out = table(&rows);
     for alarm in &alarms {
-        let kind = if alarm.is_warning { "warning" } else { "info" };
-        out.push_str(&format!("{kind}: {}\n", alarm.text));
+        let line = match alarm.is_warning {
+            true => own.warning_line(&alarm.text),
+            false => own.info_line(&alarm.text),
+        };
+        out.push_str(&format!("{line}\n"));
     }
     let question = open_question(&state, &all);
     if let Some((number, question)) = &question {
-        out.push_str(&format!("\n{}", asked_text(*number, question)));
+        out.push_str(&format!("\n{}", asked_text(*number, question, own)));
     }
     let alarm = |alarm: &view::Alarm| json!({ "warning": alarm.is_warning, "text": alarm.text });
     let alarms: Vec<_> = alarms.iter().map(alarm).collect();
@@ -97,8 +103,8 @@ pub(super) fn status(place: &Place) -> Outcome {
 }
 
 /// A blackboard on which nothing ran yet, an older one for instance.
-fn no_run() -> Reply {
-    let text = "no run yet; `baton run \"task\"` begins one\n";
+fn no_run(own: Language) -> Reply {
+    let text = own.no_run_yet() + "\n";
     Reply::new(text, json!({ "ok": true, "run": null }))
 }
 
@@ -112,7 +118,7 @@ fn standing(board: &Board, state: &State, all: &[Record]) -> (RunState, String) 
     let has_left = drive::has_left(board, state);
     let worker = view::Worker { pid: pid.as_deref(), since, is_alive, has_left };
     let run_state = RunState::of(state, all.last().map(|record| &record.event), &worker);
-    (run_state, run_state.sentence(state, &worker))
+    (run_state, run_state.sentence(state, &worker, board.pack.words()))
 }
 
 /// The question that waits for its answer, with its number in the run, from 1.
@@ -126,14 +132,14 @@ pub(super) fn open_question<'a>(state: &'a State, all: &[Record]) -> Option<(usi
 }
 
 /// An open question and how to answer it.
-pub(super) fn asked_text(number: usize, question: &Question) -> String {
+pub(super) fn asked_text(number: usize, question: &Question, own: Language) -> String {
     let words: Vec<String> = (1..=question.options.len()).map(|own| own.to_string()).collect();
     let ids: Vec<&str> = question.options.iter().map(|own| own.option_id.as_str()).collect();
     format!(
-        "Waiting for your answer (question {number})\n{}`baton answer {}` or `baton answer {}` continues\n",
-        view::question(question),
-        words.join("|"),
-        ids.join("|")
+        "{}\n{}{}\n",
+        own.waiting_for_answer(number),
+        view::question(question, own),
+        own.how_to_answer(words.join("|"), ids.join("|"))
     )
 }
 
@@ -159,58 +165,67 @@ fn main_prompt(record: &Record) -> Option<u64> {
 }
 
 /// Rows for the figures of a run; those that are zero are left out.
-fn figures(state: &State) -> Vec<Vec<String>> {
+fn figures(state: &State, own: Language) -> Vec<Vec<String>> {
     let totals = &state.budget.totals;
-    let seconds = |milliseconds: u64| format!("{:.1} s", milliseconds as f64 / 1e3);
+    let seconds = |milliseconds: u64| own.seconds(format!("{:.1}", milliseconds as f64 / 1e3));
     let count = |count: u32, thing: &str| counted(count as usize, thing);
     let mut rows = Vec::new();
-    let mut row = |name: &str, is_shown: bool, value: String| {
+    let mut row = |name: String, is_shown: bool, value: String| {
         if is_shown {
-            rows.push(vec![name.to_owned(), value]);
+            rows.push(vec![name, value]);
         }
     };
     let (iteration, most) = (state.iteration, state.budget.limits.iterations);
-    row("iteration", true, format!("{iteration} ({} of {most} used)", totals.iterations));
-    let mut kinds = vec![format!("{} of MAIN", count(totals.main_calls, "decision"))];
+    row(own.row_iteration(), true, own.iteration_used(iteration, totals.iterations, most));
+    let decisions = count(totals.main_calls, "decision");
+    let mut kinds = vec![own.decisions_of(decisions, totals.main_calls, MAIN)];
     if totals.corrections > 0 {
-        kinds.push(count(totals.corrections, "correction"));
+        kinds.push(own.corrections(count(totals.corrections, "correction"), totals.corrections));
     }
-    row("stages", totals.stages > 0, format!("{} ({})", totals.stages, kinds.join(", ")));
-    row("time", totals.milliseconds > 0, seconds(totals.milliseconds));
-    let tokens = format!("{}{}", totals.tokens, if totals.uncounted > 0 { " counted" } else { "" });
+    let stages = format!("{}{}", totals.stages, own.aside(own.list(&kinds)));
+    row(own.row_stages(), totals.stages > 0, stages);
+    row(own.row_time(), totals.milliseconds > 0, seconds(totals.milliseconds));
+    let tokens = match totals.uncounted {
+        0 => totals.tokens.to_string(),
+        _ => own.counted_tokens(totals.tokens),
+    };
     let cached = match totals.cached {
         0 => String::new(),
-        cached => format!(" ({cached} from a cache)"),
+        cached => own.from_cache(cached),
     };
-    row("tokens", totals.tokens > 0, format!("{tokens}{cached}"));
-    row("cost", totals.stages > 0, cost(totals));
-    let loops = format!(
-        "{} in {}, {} repaired, {}, {} saved",
+    row(own.row_tokens(), totals.tokens > 0, format!("{tokens}{cached}"));
+    row(own.row_cost(), totals.stages > 0, cost(totals, own));
+    let loops = own.subloop_figures(
         totals.subloops,
-        count(totals.tester_runs, "run") + " of the tester",
+        count(totals.tester_runs, "run"),
+        totals.tester_runs,
         totals.subloops_passed,
         seconds(totals.subloop_milliseconds),
-        count(totals.main_calls_saved, "decision")
+        own.decisions_saved(count(totals.main_calls_saved, "decision"), totals.main_calls_saved),
     );
-    row("sub-loops", totals.subloops > 0, loops);
+    row(own.row_subloops(), totals.subloops > 0, loops);
     let (passes, finishes) = (totals.passes_overturned, totals.finishes_overturned);
     let plural = |count: u32, one: &str, more: &str| {
         format!("{count} {}", if count == 1 { one } else { more })
     };
-    let overturned =
-        format!("{}, {}", plural(passes, "pass", "passes"), plural(finishes, "finish", "finishes"));
-    row("overturned", passes + finishes > 0, overturned);
+    let overturned = own.overturned_figures(
+        plural(passes, "pass", "passes"),
+        plural(finishes, "finish", "finishes"),
+        passes,
+        finishes,
+    );
+    row(own.row_overturned(), passes + finishes > 0, overturned);
     rows
 }
 
 /// The cost of a run, as far as it is known.
-pub(super) fn cost(totals: &Totals) -> String {
+pub(super) fn cost(totals: &Totals, own: Language) -> String {
     match totals.unknown_costs {
         0 => Cost(totals.cost).to_string(),
-        _ if totals.cost == 0 => "unknown".to_owned(),
+        _ if totals.cost == 0 => own.unknown(),
         unknown => {
             let stages = counted(unknown as usize, "stage");
-            format!("at least {} ({stages} of unknown cost)", Cost(totals.cost))
+            own.cost_at_least(Cost(totals.cost), stages, unknown)
         }
     }
 }
@@ -240,10 +255,11 @@ pub(super) fn run_named(board: &Board, name: Option<&String>) -> Result<String, 
 pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
     let board = place.board()?;
     if args.run.is_none() && drive::last_run(&board).map_err(failed)?.is_none() {
-        return Ok(no_run());
+        return Ok(no_run(board.pack.words()));
     }
     let run = run_named(&board, args.run.as_ref())?;
-    let mut teller = view::Teller::new(board.pack.manifest.agent_names());
+    let own = board.pack.words();
+    let mut teller = view::Teller::new(board.pack.manifest.agent_names()).speaking(own);
     let mut shown = 0;
     loop {
         let all = records(&board, &run)?;
@@ -270,7 +286,7 @@ pub(super) fn log(place: &Place, args: &LogArgs) -> Outcome {
             matches!(last.event, Event::Finished { .. } | Event::Stopped { .. } | Event::Abandoned)
         });
         if let Some(stop) = stopped.as_ref().filter(|_| !is_told && !place.json && !args.lines) {
-            out.push_str(&format!("stopped: {}\n", text::shown(stop.why(), 300)));
+            out.push_str(&format!("{}\n", own.stopped(text::shown(stop.why(), 300))));
         }
         let is_over = stopped.is_some() || is_told;
         if !args.follow {

@@ -229,7 +229,7 @@ fn a_run_on_an_older_blackboard_finishes_and_leaves_it_readable_by_what_wrote_it
     let said = place.expect(&RUN, 10);
     assert!(said.contains("`parsing_rules`"), "{said}");
     let said = place.expect(&["answer", "b", "--executor", "script"], 0);
-    assert!(said.contains("finished"), "{said}");
+    assert!(said.contains("已完成"), "{said}");
 
     let history = place.read(&format!("{ROOT}/memory/project_history.md"));
     assert_eq!(patterns(&history), (vec![7, 8, 9, 10, 11], vec!["b"]), "{history}");
@@ -267,7 +267,7 @@ fn a_run_on_a_board_of_other_agents_finishes() {
     place.play("11-FINISH_CHECK", &flat(11, "FINISH", json!({}), ""));
     place.expect(&RUN, 10);
     let said = place.expect(&["answer", "a"], 0);
-    assert!(said.contains("finished") && !said.contains("rules changed"), "{said}");
+    assert!(said.contains("已完成") && !said.contains("规则已改动"), "{said}");
     let order = place.read(&format!("{ROOT}/workspace/implementer/current_task.md"));
     assert!(order.contains("实现 M1-T1：溢出时报错"), "{order}");
     // Each sees the reports of those who give a verdict.
@@ -300,6 +300,6 @@ fn a_summary_that_fails_is_counted_logged_and_raises_the_alarm() {
         "{lines}"
     );
     let status = place.expect(&["status"], 0);
-    assert!(status.contains("extracted, 1 failed"), "{status}");
-    assert!(status.contains("warning: 33% of the summaries failed"), "{status}");
+    assert!(status.contains("，失败 1 份"), "{status}");
+    assert!(status.contains("警告：33% 的摘要失败"), "{status}");
 }

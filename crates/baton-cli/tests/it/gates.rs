@@ -430,15 +430,16 @@ fn a_blackboard_above_is_named_and_never_hidden_by_a_second_one() {
 #[test]
 fn a_run_that_makes_a_blackboard_says_which_pack_and_language_it_has() {
     let place = crate::team("tdd");
-    for (folder, pack, more) in
-        [("new", "tdd (en)", ""), ("zh", "analysis (zh)", "pack = \"analysis\"\nlang = \"zh\"\n")]
-    {
+    for (folder, made, more) in [
+        ("new", "made .baton: pack tdd (en)", ""),
+        ("zh", "已创建 .baton：包 analysis（zh）", "pack = \"analysis\"\nlang = \"zh\"\n"),
+    ] {
         fs::create_dir_all(place.path(folder)).unwrap();
         let own = "[executors.script]\ncommand = [\"sh\", \"../agent.sh\"]\n";
         place.write("home/.config/baton/baton.toml", format!("{more}{own}"));
         place.play("1-MAIN", "nonsense");
         let printed = said(&place, folder, &RUN, 3);
-        assert!(printed.contains(&format!("made .baton: pack {pack}")), "{printed}");
+        assert!(printed.contains(made), "{printed}");
     }
 }
 

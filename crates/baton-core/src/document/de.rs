@@ -10,7 +10,8 @@ use super::{Node, Span, Value};
 use crate::problem::{self, Problem};
 use crate::text;
 
-const UNKNOWN_KEY: &str = "key-unknown";
+pub(super) const UNKNOWN_KEY: &str = "key-unknown";
+pub(super) const MISSING_KEY: &str = "key-missing";
 
 #[derive(Debug)]
 pub struct Error {
@@ -87,8 +88,9 @@ impl de::Error for Error {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Error {
-        let message = format!("the key `{}` is not known", text::shown(field, 60));
-        Error::new(Problem::new(UNKNOWN_KEY, message).found(field).one_of(field, expected))
+        Error::new(
+            Problem::new(UNKNOWN_KEY, unknown_key(field)).found(field).one_of(field, expected),
+        )
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Error {
@@ -97,11 +99,19 @@ impl de::Error for Error {
     }
 
     fn missing_field(field: &'static str) -> Error {
-        let mut problem = Problem::new("key-missing", format!("the key `{field}` is missing"));
+        let mut problem = Problem::new(MISSING_KEY, missing_key(field));
         // The object that lacks it may be long; its whole text would say nothing.
         problem.found = Some(String::new());
         Error::new(problem)
     }
+}
+
+pub(super) fn unknown_key(key: &str) -> String {
+    format!("the key `{}` is not known", text::shown(key, 60))
+}
+
+pub(super) fn missing_key(key: &str) -> String {
+    format!("the key `{key}` is missing")
 }
 
 /// serde words its expectations for programmers.

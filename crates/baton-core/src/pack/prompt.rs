@@ -96,8 +96,8 @@ fn classes(prompt: &str, policy: &Policy, problems: &mut Vec<Problem>) {
             let Some(class) = span.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
                 continue;
             };
-            let is_word =
-                !class.is_empty() && class.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            let is_part = |c: char| c == '_' || (c.is_alphabetic() && !c.is_uppercase());
+            let is_word = !class.is_empty() && class.chars().all(is_part);
             if is_word
                 && !known.contains(&class)
                 && seen.len() < MOST

@@ -2,11 +2,13 @@
 //! and the agents that it has. Comes out: rules that these agents can keep, with one warning about
 //! keys that are not known and one about rules that were adapted.
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{NO_VERDICT, Policy};
+use super::{NO_VERDICT, Orders, Policy};
 use crate::document::Document;
 use crate::id::{AgentName, FINISH_REVIEW};
+use crate::messages::Language;
 use crate::problem::{Problem, list};
 use crate::text;
 
@@ -21,8 +23,19 @@ const PERCENT_FIELD: &str = "coverage";
 const HANDED_OVER: &str = "scenarios/{scenario}/init_to_execute.json";
 const HANDED_BACK: &str = "execute_to_init.json";
 pub(super) const APPROVAL_TITLE: &str = "Approve the design?";
-pub(super) const CHANGES_ORDER: &str =
-    "The user did not approve the design and wants this changed:";
+
+/// The orders of a policy that gives none.
+pub(super) fn orders(language: Language) -> Orders {
+    Orders {
+        fixer: language.order_fixer(),
+        tester: language.order_tester(),
+        finish_review: language.order_finish_review(),
+        finish_check: language.order_finish_check(),
+        correction: language.order_correction(),
+        changes: language.order_changes(),
+        after_pass: IndexMap::new(),
+    }
+}
 
 pub(super) fn task_field() -> String {
     TASK_FIELD.to_owned()

@@ -107,6 +107,8 @@ fn no_agent_verdict_or_status_word_stands_in_the_code() {
         "baton-core/src/scenario",
         "baton-core/src/handoff",
         "baton-core/src/policy/older.rs",
+        "baton-core/src/messages/pack.rs",
+        "baton-core/src/messages/terminal.rs",
         "baton-core/src/machine.rs",
         "baton-core/src/observation/output.rs",
         "baton-runtime/src/evaluate",

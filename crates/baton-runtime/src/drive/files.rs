@@ -259,7 +259,8 @@ impl Drive<'_> {
             Ok(None) => Ok(()),
             // It could be applied when it was judged, so another version of Baton judged it.
             Err(problems) => {
-                let said = format!("the plan stays as it is: {}", explained(&problems));
+                let own = self.around.board.pack.words();
+                let said = own.plan_stays(explained(&problems));
                 (self.around.watch)(Notice::Said(said));
                 Ok(())
             }

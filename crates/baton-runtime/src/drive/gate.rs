@@ -15,10 +15,9 @@ impl Drive<'_> {
     ) -> Result<(), Error> {
         let command = gate.run.clone();
         if is_again {
-            (self.around.watch)(Notice::Said(format!(
-                "the gate `{}` was interrupted and its result is unknown: it is run again",
-                baton_core::text::shown(&command, 200)
-            )));
+            let command = baton_core::text::shown(&command, 200);
+            let said = self.around.board.pack.words().gate_again(command);
+            (self.around.watch)(Notice::Said(said));
         }
         self.commit(Event::GateStarted { index, command: command.clone() })?;
         self.snapshots.take()?;

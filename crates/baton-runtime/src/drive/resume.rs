@@ -85,17 +85,14 @@ impl<'a> Drive<'a> {
         drive.last_beat = last_beat;
         let left = crate::sandbox::end_left_behind(&drive.mark);
         if left > 0 {
-            let said = format!("{left} processes that the interrupted stage had left were ended");
+            let said = board.pack.words().processes_ended(left);
             (drive.around.watch)(Notice::Said(said));
         }
         drive.views.sweep_abandoned();
         crate::caches::sweep(drive.around.environment);
         drive.guard.look()?;
         if opened.torn > 0 {
-            let said = format!(
-                "a torn record of {} bytes was cut off the journal: it was never acknowledged",
-                opened.torn
-            );
+            let said = board.pack.words().torn_record(opened.torn);
             (drive.around.watch)(Notice::Said(said));
         }
         drive.write_files(effects)?;
@@ -107,7 +104,7 @@ impl<'a> Drive<'a> {
         let setup = drive.around.setup().map(Box::new);
         let change = drive.state.origin.setup.as_ref().zip(setup.as_ref());
         if let Some((before, now)) = change.and_then(|(before, now)| before.difference(now)) {
-            let said = format!("this run began with {before}; continuing with {now}");
+            let said = board.pack.words().other_setup(before, now);
             (drive.around.watch)(Notice::Said(said));
         }
         let setup = setup.filter(|setup| drive.state.origin.setup.as_ref() != Some(setup));

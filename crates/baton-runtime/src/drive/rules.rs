@@ -195,7 +195,7 @@ impl Past {
         let mut past = Past::with(board, policy, Some(text.switches));
         let agents = text.agents.iter().map(|(name, writes)| Agent {
             name: name.clone(),
-            role: String::new(),
+            role: "".into(),
             writes: *writes,
             profile: None,
         });

@@ -243,7 +243,7 @@ impl Drive<'_> {
     ) -> Result<Option<String>, Error> {
         let target = self.around.project.join(path);
         if target.is_dir() {
-            let said = format!("no package is handed over: {path} is a folder");
+            let said = self.around.board.pack.words().package_is_folder(path);
             (self.around.watch)(Notice::Said(said));
             return Ok(None);
         }
@@ -255,7 +255,7 @@ impl Drive<'_> {
             Ok(text) => Ok(Some(text)),
             Err(handoff::Error::Store(error)) => Err(error.into()),
             Err(error) => {
-                let said = format!("no package is handed over ({path}): {error}");
+                let said = self.around.board.pack.words().no_package(path, error);
                 (self.around.watch)(Notice::Said(said));
                 Ok(None)
             }

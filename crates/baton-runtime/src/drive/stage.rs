@@ -271,10 +271,8 @@ impl Drive<'_> {
             };
             restored = true;
             if !files.is_empty() {
-                let said = format!(
-                    "{stage} was interrupted: {} files are back to what they were before it; what it had changed is kept as snapshot {kept}",
-                    files.len()
-                );
+                let own = self.around.board.pack.words();
+                let said = own.files_are_back(&stage, files.len(), &kept);
                 (self.around.watch)(Notice::Said(said));
             }
         }

@@ -51,7 +51,7 @@ impl Programs {
             }
         };
         let names: Vec<String> = VARIABLES.iter().map(|name| (*name).to_owned()).collect();
-        let environment = ask.environment.named(&names);
+        let environment = ask.environment.for_command(&names);
         Ok(Programs { live: BTreeMap::new(), folder, environment, closed, _temporary: temporary })
     }
 

@@ -102,7 +102,7 @@ pub fn workshop(
     let read_only = (!bench.commands_write).then(|| root.path().to_owned());
     let mut names: Vec<String> = VARIABLES.iter().map(|name| (*name).to_owned()).collect();
     names.extend(settings.env.iter().cloned());
-    let mut variables = environment.named(&names);
+    let mut variables = environment.for_command(&names);
     for (name, value) in caches::variables(&cache, environment, settings.network) {
         // What the user names stays as it is.
         if closed.is_some() {

@@ -26,7 +26,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     pub(super) fn of(gate: &Gate, place: &Place<'_>) -> Result<Surroundings, String> {
         let names: Vec<String> = USUAL.iter().map(|name| (*name).to_owned()).collect();
-        let mut environment = place.environment.named(&names);
+        let mut environment = place.environment.for_command(&names);
         if !place.confined || gate.allows(Allowed::Everything) {
             let (all, project) = (place.environment, place.project);
             Sight::default().add_variables(all, project, &mut environment);
