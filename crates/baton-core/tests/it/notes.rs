@@ -1,12 +1,13 @@
 //! Project notes: kept once, withdrawn, the user's lines untouched, the same when made twice.
 
 use baton_core::id::{AgentName, Iteration};
+use baton_core::messages::Language;
 use baton_core::{notes, tokens};
 use proptest::prelude::*;
 
 fn merged(file: &str, new: &[&str]) -> Option<String> {
     let new: Vec<String> = new.iter().map(|note| (*note).to_owned()).collect();
-    notes::merged(file, &new, &AgentName::new("TEST").unwrap(), Iteration(3))
+    notes::merged(Language::English, file, &new, &AgentName::new("TEST").unwrap(), Iteration(3))
 }
 
 #[test]

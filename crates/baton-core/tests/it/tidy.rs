@@ -108,6 +108,8 @@ fn no_agent_verdict_or_status_word_stands_in_the_code() {
         "baton-core/src/handoff",
         "baton-core/src/policy/older.rs",
         "baton-core/src/machine.rs",
+        // What the facts of the machine are called.
+        "baton-core/src/messages/prompt.rs",
         "baton-core/src/observation/output.rs",
         "baton-runtime/src/evaluate",
         "baton-runtime/src/handoff.rs",
