@@ -189,7 +189,12 @@ impl Summary {
         }
         if !self.evidence.is_empty() {
             let heading = heading_or(&context.evidence_headings, words.summary_evidence());
-            lines.push(keyed(&words.label(heading), &self.evidence));
+            // What stands in for it may have a label of its own: `Tasks judged: M1-T1`.
+            let has_label = || self.evidence.chars().take(40).any(text::is_colon);
+            lines.push(match self.is_missing("evidence") && has_label() {
+                true => self.evidence.clone(),
+                false => keyed(&words.label(heading), &self.evidence),
+            });
         }
         let own = context.summary_fields.get(&self.agent);
         let fields = self.fields.iter().take(FIELDS).map(|(name, value)| {
@@ -469,15 +474,17 @@ impl<'a> Scan<'a> {
                 missing.push(name.to_owned());
             }
         };
-        let evidence = match self.evidence.join(self.separator) {
-            found if !found.is_empty() => clean(&found, EVIDENCE),
-            _ => self.first_prose.unwrap_or_default(),
+        // Without evidence the first sentence stands in for it, and it is missing all the same.
+        let has_evidence = !self.evidence.is_empty();
+        let evidence = match has_evidence {
+            true => clean(&self.evidence.join(self.separator), EVIDENCE),
+            false => self.first_prose.unwrap_or_default(),
         };
         expect("iteration", glance.iteration.is_none());
         expect("verdict", self.applies && glance.verdict.is_none());
         expect("blockers", self.applies && glance.blockers.is_none());
         expect("key_changes", self.key_changes.is_empty());
-        expect("evidence", evidence.is_empty());
+        expect("evidence", !has_evidence);
         let mut fields = IndexMap::new();
         for (name, values) in self.names.iter().zip(&self.fields) {
             expect(name, values.is_empty());

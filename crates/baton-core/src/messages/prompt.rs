@@ -163,7 +163,7 @@ messages! {
         "（此处略去 {count} 个里程碑，在第 {first} 到第 {last} 轮）";
     window_named():
         "(milestones whose entries are left out here:",
-        "（此处略去的里程碑的轮次：";
+        "（此处略去了这些轮次的里程碑：";
     window_named_end(): ")", "）";
 
     // FINISH_CHECK.
@@ -212,4 +212,36 @@ messages! {
 
     // What is read of a handoff for the agent that gets it.
     handoff_read(folder): "{folder} (read for you)", "{folder}（已为你读出）";
+    reading_title(what, path): "{what}: {path}", "{what}：{path}";
+    reading_title_of(what, sample, path): "{what} of {sample}: {path}", "{what}（样本 {sample}）：{path}";
+    reading_problems(): "Problems report", "问题报告";
+    reading_attribution(): "Attribution", "归因";
+    reading_evaluation(): "Evaluation", "评测结果";
+    reading_trace(): "Trace", "运行记录";
+    reading_sample(): "Sample", "样本";
+    reading_requirement(): "Requirement", "需求";
+    reading_design(): "Design", "设计";
+    reading_background(): "Background", "背景";
+    reading_cut(how, path, bytes):
+        "Cut: {how}. The whole is in `{path}` ({bytes} bytes).",
+        "有删节：{how}。全文在 `{path}`（{bytes} 字节）。";
+    reading_ends(): "only its beginning and its end are here", "这里只有开头和结尾";
+    reading_middle(count):
+        "{count} turns between start, end and those that failed are left out",
+        "开头、结尾和失败之处以外的 {count} 轮对话从略";
+    reading_shortened(chars, items):
+        "texts over {chars} characters and lists over {items} entries are shortened",
+        "超过 {chars} 个字符的文字和超过 {items} 项的列表有缩短";
+    reading_not_read(): "Not read", "没有读出的内容";
+    reading_samples(count): "{count} more failed samples.", "另有 {count} 个失败的样本。";
+    reading_samples_in(count, path):
+        "{count} more failed samples; all are in `{path}`.",
+        "另有 {count} 个失败的样本；全部列在 `{path}`。";
+    left_out_mark(count): "[… {count} left out …]", "[… 略去 {count} 项 …]";
+    left_out_keys(count): "{count} left out", "略去 {count} 项";
+    more_characters(count): "[{count} more characters]", "[还有 {count} 个字符]";
+    characters_left_out(count):
+        "[… {count} characters left out …]",
+        "[… 略去 {count} 个字符 …]";
+    turns_left_out(from, to): "[… turns {from} to {to} left out …]", "[… 略去第 {from} 到第 {to} 轮 …]";
 }
