@@ -181,7 +181,7 @@ pub struct Correction {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum About {
-    /// What the policy says to an agent whose answer was refused, and why it was.
+    /// The policy's order to an agent whose answer was refused, and the reason.
     Refusal { order: String, problem: String },
     /// The files that MAIN asked for.
     Files(FilesRead),

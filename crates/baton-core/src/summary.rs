@@ -189,7 +189,7 @@ impl Summary {
         }
         if !self.evidence.is_empty() {
             let heading = heading_or(&context.evidence_headings, words.summary_evidence());
-            // What stands in for it may have a label of its own: `Tasks judged: M1-T1`.
+            // The line that is shown instead may have a label of its own: `Tasks judged: M1-T1`.
             let has_label = || self.evidence.chars().take(40).any(text::is_colon);
             lines.push(match self.is_missing("evidence") && has_label() {
                 true => self.evidence.clone(),
@@ -239,7 +239,7 @@ fn heading_or(headings: &[String], other: String) -> String {
     letters.next().map_or(other, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// What an agent was asked for, under the label by which its prompt asks for it.
+/// A field of the agent under the label by which its prompt asks for it.
 fn field_line(words: Language, name: &str, labels: &[String], value: &str) -> String {
     match labels.first() {
         // Where a field has several labels, they are part of what was found.
@@ -474,7 +474,7 @@ impl<'a> Scan<'a> {
                 missing.push(name.to_owned());
             }
         };
-        // Without evidence the first sentence stands in for it, and it is missing all the same.
+        // Without evidence the first sentence is shown instead, and it is missing all the same.
         let has_evidence = !self.evidence.is_empty();
         let evidence = match has_evidence {
             true => clean(&self.evidence.join(self.separator), EVIDENCE),

@@ -63,7 +63,7 @@ pub struct Ask {
     pub before: Option<Iteration>,
     /// True if the text of the task is part of it; otherwise only its heading is.
     pub goal: bool,
-    /// Of the marks of what is not shown.
+    /// The language of the marks for what is not shown.
     pub language: Language,
 }
 
@@ -118,7 +118,7 @@ pub struct Log {
     items: Vec<Item>,
     /// What the last window showed, and in which form: the next one shows nearly the same.
     shown: BTreeMap<usize, (Form, String)>,
-    /// Of that window, and of what was counted for it.
+    /// The language of that window, and of what was counted for it.
     language: Language,
 }
 
@@ -424,7 +424,7 @@ fn left_out(words: Language, named: &[Iteration], counted: &[Iteration]) -> Stri
     format!("{start}{numbers}{end}")
 }
 
-/// What goes before and after the numbers in that line.
+/// The texts before and after the numbers in that line.
 fn around_numbers(words: Language) -> [String; 2] {
     [words.window_named(), words.window_named_end() + "\n\n"]
 }

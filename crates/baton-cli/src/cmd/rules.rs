@@ -15,7 +15,7 @@ use crate::reply::{Failure, USAGE};
 
 pub(super) struct Rules {
     pub(super) policy: Policy,
-    /// Of the labels that the policy does not give.
+    /// The language of labels that the policy does not give.
     pub(super) words: Language,
     /// Where they come from, for the person.
     pub(super) origin: String,

@@ -1,4 +1,4 @@
-//! What the sections of a stage's prompt are called, and what code writes into them. Paths, commands
+//! Titles of the sections of a stage's prompt, and the texts that code writes into them. Paths, commands
 //! and key words are arguments; commands that are part of a text are in code marks.
 
 messages! {
@@ -77,7 +77,7 @@ messages! {
         "unreadable, its last summary; {path}",
         "无法读取，这是它的上一份摘要；{path}";
 
-    // What stands where there is nothing to show.
+    // Where there is nothing to show.
     no_prompt(): "(no prompt)", "（没有提示）";
     no_plan_task(): "(no task yet)", "（还没有任务）";
     no_iteration_yet(): "(no iteration yet)", "（还没有任何一轮）";
@@ -174,7 +174,7 @@ messages! {
     scope_items(count, named): "{count} items{named}", "{count} 项{named}";
     scope_named(names): " ({names})", "（{names}）";
     scope_keys(count): "{count} keys", "{count} 个键";
-    changes_unknown(): "(not known: no run is going on)", "（未知：当前没有运行）";
+    changes_unknown(): "(not known: no run is in progress)", "（未知：当前没有运行）";
     changes_none(): "(no stage changed a file)", "（没有阶段改动过文件）";
     no_files(): "none", "没有文件";
     plan_ready(): "plan: ready", "计划：已完成";
@@ -213,7 +213,7 @@ messages! {
     // What is read of a handoff for the agent that gets it.
     handoff_read(folder): "{folder} (read for you)", "{folder}（已为你读出）";
     reading_title(what, path): "{what}: {path}", "{what}：{path}";
-    reading_title_of(what, sample, path): "{what} of {sample}: {path}", "{what}（样本 {sample}）：{path}";
+    reading_title_of(what, sample, path): "{what} of {sample}: {path}", "{what}（`{sample}`）：{path}";
     reading_problems(): "Problems report", "问题报告";
     reading_attribution(): "Attribution", "归因";
     reading_evaluation(): "Evaluation", "评测结果";

@@ -104,7 +104,7 @@ fn plan_line(words: Language, plan: Option<&PlanRead<'_>>, rules: &PlanRules) ->
     }
 }
 
-/// How a gate went, and the end of what it printed where it failed.
+/// The result of a gate, and the end of what it printed where it failed.
 fn gate_lines(words: Language, gate: &GateResult) -> String {
     let of = stage_in(words, &gate.of);
     match gate.passed {

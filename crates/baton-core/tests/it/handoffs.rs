@@ -432,6 +432,21 @@ fn a_long_conversation_keeps_start_end_and_where_it_failed() {
 }
 
 #[test]
+fn a_reading_is_in_the_language_of_its_reader() {
+    let (package, disk) = disk(10, 40);
+    for budget in [2_000, 5_000, 12_000] {
+        let reading = reading::build(Language::Chinese, &package, Tokens(budget), &disk);
+        let text = reading.text();
+        assert!(text.contains("问题报告") && text.contains("有删节"), "{text}");
+        let foreign = crate::one_language::foreign_words(&text, false);
+        assert!(foreign.is_empty(), "{foreign:#?}");
+        for mark in ["left out", "more characters"] {
+            assert!(!text.contains(mark), "{budget}: {mark}");
+        }
+    }
+}
+
+#[test]
 fn a_design_is_read_within_its_budget() {
     let mut files = BTreeMap::new();
     let package = read(&to_execute());

@@ -33,6 +33,25 @@ fn a_note_is_withdrawn_however_it_is_quoted() {
 }
 
 #[test]
+fn notes_of_both_languages_are_withdrawn_in_either() {
+    let tester = AgentName::new("TEST").unwrap();
+    let merged = |words: Language, file: &str, note: &str| {
+        notes::merged(words, file, &[note.to_owned()], &tester, Iteration(3)).unwrap()
+    };
+    let file = merged(Language::Chinese, "", "数据库在 db/ 目录");
+    assert_eq!(file, "# 项目笔记\n\n- 数据库在 db/ 目录（TEST，第 3 轮）\n");
+    let both = merged(Language::English, &file, "use make");
+    for wrong in [
+        "已不成立：数据库在 db/ 目录",
+        "已不成立：数据库在 db/ 目录（TEST，第 3 轮）",
+        "no longer true: 数据库在 db/ 目录。",
+    ] {
+        let left = merged(Language::Chinese, &both, wrong);
+        assert_eq!(left, "# 项目笔记\n\n- use make (TEST, iteration 3)\n", "{wrong}");
+    }
+}
+
+#[test]
 fn a_long_note_is_withdrawn_too() {
     let long = "a".repeat(480);
     let file = merged("", &[&long]).unwrap();

@@ -121,6 +121,43 @@ fn english_prompts_have_no_chinese_characters() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// Sections that are kept from one prompt to the next are of the language that they were made in.
+#[test]
+fn the_same_pack_in_another_language_gets_other_titles() {
+    let config = Config::default();
+    let mut pack = pack("tdd", "en");
+    for language in ["en", "zh", "en"] {
+        pack.language = language.to_owned();
+        let words = pack.words();
+        let board = Material {
+            global_context: Some(Injected { path: "x.md".to_owned(), text: "x".to_owned() }),
+            ..empty(&pack, &config)
+        };
+        let text = build(Stage::Main, &board, &mut Log::default()).unwrap().text();
+        for title in [words.title_policy(), words.title_global_context(), words.no_iteration_yet()]
+        {
+            assert!(text.contains(&title), "{language}: {title}");
+        }
+        let other = Language::of(if language == "en" { "zh" } else { "en" });
+        assert!(!text.contains(&format!("# {}", other.title_global_context())), "{language}");
+    }
+}
+
+/// A window counts its entries once, with the marks of the language that is asked for.
+#[test]
+fn the_same_history_in_another_language_gets_other_marks() {
+    let config = Config::default();
+    let mut pack = pack("tdd", "en");
+    let mut log = Log::new(Text { words: Language::Chinese }.history());
+    for language in ["en", "zh", "en"] {
+        pack.language = language.to_owned();
+        let prompt = build(Stage::Main, &empty(&pack, &config), &mut log).unwrap();
+        let window = prompt.window.unwrap();
+        assert!(window.text.contains(&pack.words().window_task()), "{language}");
+        assert_eq!(window.total_tokens, baton_core::tokens::count(&window.text), "{language}");
+    }
+}
+
 /// A check that finds nothing whatever it is given would pass above.
 #[test]
 fn the_check_finds_what_it_is_for() {
@@ -138,7 +175,7 @@ fn is_chinese(c: char) -> bool {
 
 /// The lines with English words that are not names. Code marks and paths are left out; so are fenced
 /// examples, except where the fences are around texts of ours.
-fn foreign_words(text: &str, is_ours: bool) -> Vec<(String, Vec<String>)> {
+pub(crate) fn foreign_words(text: &str, is_ours: bool) -> Vec<(String, Vec<String>)> {
     let mut fence = text::Fence::default();
     let lines = text::lines(text).filter(|line| !fence.covers(*line) || is_ours);
     let lines = lines.map(|line| line.text.to_owned());
@@ -227,7 +264,7 @@ fn empty<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
     }
 }
 
-/// What users and agents wrote, in the language of the pack.
+/// Texts of users and agents, in the language of the pack.
 #[derive(Clone, Copy)]
 struct Text {
     words: Language,
@@ -271,7 +308,8 @@ fn rich<'a>(pack: &'a Pack, config: &'a Config, text: Text, outcome: usize) -> M
     let injected = |path: &str, text: String| Some(Injected { path: path.to_owned(), text });
     let plan = &pack.policy.plan;
     let agent = pack.manifest.agent_names().remove(0);
-    let notes = notes::merged(words, "", &[what.clone()], &agent, Iteration(3)).unwrap();
+    let notes =
+        notes::merged(words, "", std::slice::from_ref(&what), &agent, Iteration(3)).unwrap();
     let plan = format!(
         "## Milestone M1: {what}\n\n### M1-T1: {what}\n- status: {}\n\n### M1-T2: {what}\n- status: {}\n",
         plan.final_status, plan.statuses[0]
@@ -329,7 +367,7 @@ fn run_facts(agent: &AgentName, text: Text, outcome: usize) -> RunFacts {
 
 /// A machine with everything, or with nothing.
 fn machine(agent: &AgentName, outcome: usize) -> (StageLimits, Machine, Vec<Gate>) {
-    let has = outcome % 2 == 0;
+    let has = outcome.is_multiple_of(2);
     let limits = StageLimits {
         stage_seconds: if has { 3_600 } else { 30 },
         command_seconds: has.then_some((120, 1_800)),

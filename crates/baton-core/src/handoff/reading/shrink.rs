@@ -42,7 +42,7 @@ fn drawn(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// What is shortened: the longest text and list that stay.
+/// Shortens a document to the longest text and list that may stay.
 struct Shorter {
     words: Language,
     chars: usize,
