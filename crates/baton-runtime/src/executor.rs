@@ -35,7 +35,7 @@ pub struct Call<'a> {
     pub prompt: &'a str,
     /// The refused answers of this stage so far, each with the message that asks for a better one.
     pub corrections: &'a [Correction],
-    /// Of those messages.
+    /// The language of those messages.
     pub words: Language,
     pub limit: Duration,
     pub project: &'a Path,
