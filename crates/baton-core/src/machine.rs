@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::messages::Language;
 use crate::policy::{Gate, Policy, ProofRules};
 use crate::text;
 
@@ -66,24 +67,29 @@ pub fn is_measured_asked(policy: &Policy) -> bool {
 
 impl Machine {
     /// The facts by which MAIN decides, which has no tools: coverage and gates.
-    pub fn facts_for_main(&self, gates: &[Gate], asks_measured: bool) -> Vec<String> {
-        let coverage = asks_measured.then(|| self.coverage_fact());
-        coverage.into_iter().chain([gates_fact(gates)]).collect()
+    pub fn facts_for_main(
+        &self,
+        words: Language,
+        gates: &[Gate],
+        asks_measured: bool,
+    ) -> Vec<String> {
+        let coverage = asks_measured.then(|| self.coverage_fact(words));
+        coverage.into_iter().chain([gates_fact(words, gates)]).collect()
     }
 
     /// A fact per line, for the prompts of agents.
-    pub fn facts(&self, gates: &[Gate], limits: &StageLimits) -> Vec<String> {
-        let mut facts = self.tool_facts();
-        facts.extend(limits.asks_measured.then(|| self.coverage_fact()));
-        facts.extend(limit_facts(limits));
-        facts.push(gates_fact(gates));
+    pub fn facts(&self, words: Language, gates: &[Gate], limits: &StageLimits) -> Vec<String> {
+        let mut facts = self.tool_facts(words);
+        facts.extend(limits.asks_measured.then(|| self.coverage_fact(words)));
+        facts.extend(limit_facts(words, limits));
+        facts.push(gates_fact(words, gates));
         facts
     }
 
     /// A fact per line, for an agent that talks with a person.
     pub fn facts_for_talk(&self, now: &str) -> Vec<String> {
         let mut facts = vec![format!("this conversation began: {now} UTC")];
-        facts.extend(self.tool_facts());
+        facts.extend(self.tool_facts(Language::English));
         facts.push("commands run in: bash".to_owned());
         facts.push(match &self.git {
             None => "git: the project is not in a work tree".to_owned(),
@@ -100,22 +106,21 @@ impl Machine {
         facts
     }
 
-    fn tool_facts(&self) -> Vec<String> {
+    fn tool_facts(&self, words: Language) -> Vec<String> {
         let mut facts = Vec::new();
-        facts.extend((!self.system.is_empty()).then(|| format!("system: {}", self.system)));
-        let tools: Vec<String> = self
-            .tools
-            .iter()
-            .map(|tool| match tool.version.is_empty() {
-                true => tool.name.clone(),
-                false => format!("{} ({})", tool.name, text::shown(&tool.version, 60)),
-            })
-            .collect();
+        facts.extend((!self.system.is_empty()).then(|| words.machine_system(&self.system)));
+        let tool = |tool: &Tool| match tool.version.is_empty() {
+            true => words.machine_tool(&tool.name),
+            false => words.machine_tool_version(&tool.name, text::shown(&tool.version, 60)),
+        };
+        let tools: Vec<String> = self.tools.iter().map(tool).collect();
         if !tools.is_empty() {
-            facts.push(format!("found: {}", tools.join(", ")));
+            facts.push(words.machine_tools(words.list(&tools)));
         }
-        if !self.missing.is_empty() {
-            facts.push(format!("looked for and not installed: {}", self.missing.join(", ")));
+        let missing: Vec<String> =
+            self.missing.iter().map(|name| words.machine_tool(name)).collect();
+        if !missing.is_empty() {
+            facts.push(words.machine_missing(words.list(&missing)));
         }
         facts
     }
@@ -125,70 +130,51 @@ impl Machine {
         figure != MEASURED || !self.coverage.is_empty()
     }
 
-    fn coverage_fact(&self) -> String {
-        match self.coverage.is_empty() {
-            true => {
-                "coverage: no tool that measures it for the whole project was found, so it is not asked for".to_owned()
-            },
-            false => format!("coverage can be measured with: {}", self.coverage.join(", ")),
+    fn coverage_fact(&self, words: Language) -> String {
+        let ways: Vec<String> = self.coverage.iter().map(|way| words.machine_tool(way)).collect();
+        match ways.is_empty() {
+            true => words.machine_no_coverage(),
+            false => words.machine_coverage(words.list(&ways)),
         }
     }
 
     /// A hint how to see the changes of the run.
-    pub fn comparison(&self) -> Option<String> {
+    pub fn comparison(&self, words: Language) -> Option<String> {
         let git = self.git.as_ref()?;
         let head = git.head.as_deref()?;
         let head = head.get(..10).unwrap_or(head);
         let before = match git.uncommitted {
             0 => String::new(),
-            count => format!(
-                "; {} not as committed before the run began",
-                text::counted(count, "file") + if count == 1 { " was" } else { " were" }
-            ),
+            1 => words.one_uncommitted_before(),
+            count => words.several_uncommitted_before(count),
         };
-        Some(format!(
-            "see the changes with `git diff {head} -- FILE`, file by file where they are long; new files are not in it, read them{before}"
-        ))
+        Some(words.compare_with(head, before))
     }
 }
 
-fn gates_fact(gates: &[Gate]) -> String {
+fn gates_fact(words: Language, gates: &[Gate]) -> String {
     let all: Vec<String> =
-        gates.iter().map(|gate| format!("after {}: `{}`", gate.on, gate.run)).collect();
+        gates.iter().map(|gate| words.machine_gate(&gate.on, &gate.run)).collect();
     match all.is_empty() {
-        true => {
-            "gates: none are set; Baton runs no command of its own to confirm a pass".to_owned()
-        }
-        false => format!("gates, which Baton itself runs to confirm a pass: {}", all.join("; ")),
+        true => words.machine_no_gates(),
+        false => words.machine_gates(words.clauses(&all)),
     }
 }
 
-fn limit_facts(limits: &StageLimits) -> Vec<String> {
-    let mut facts = Vec::new();
-    let minutes = limits.stage_seconds / 60;
-    let stage = match minutes {
-        0 => format!("{} s", limits.stage_seconds),
-        _ => format!("{minutes} min"),
+fn limit_facts(words: Language, limits: &StageLimits) -> [String; 2] {
+    let stage = match limits.stage_seconds / 60 {
+        0 => words.limit_seconds(limits.stage_seconds),
+        minutes => words.minutes(minutes),
     };
-    facts.push(match limits.command_seconds {
-        Some((usual, most)) => format!(
-            "time: {stage} for your whole work; a command {usual} s, or what its `timeout` says (up to {most} s)"
-        ),
-        None => format!("time: {stage} for your whole work"),
-    });
+    let time = words.machine_time(stage);
+    let time = match limits.command_seconds {
+        Some((usual, most)) => words.machine_command_time(time, usual, most),
+        None => time,
+    };
     let place = match limits.writes {
-        true => {
-            "commands may write the project (but not the blackboard, and no repository inside it) and `$TMPDIR`"
-        }
-        false => {
-            "you change no file of the project; commands may write a private copy of it, which is thrown away when your work ends, and `$TMPDIR`"
-        }
+        true => words.machine_writes(),
+        false => words.machine_writes_a_copy(),
     };
-    let network = if limits.network {
-        ""
-    } else {
-        "; commands have no network, but reach servers that they start on localhost"
-    };
-    facts.push(format!("files: {place}, which is emptied between stages{network}"));
-    facts
+    let network = if limits.network { String::new() } else { words.machine_no_network() };
+    [time, words.machine_files(place, network)]
 }

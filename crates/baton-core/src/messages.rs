@@ -7,7 +7,7 @@
 //! language and are passed as arguments or written in code marks.
 
 /// The language of a pack's prompts and of what Baton says about a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub enum Language {
     #[default]
     English,
@@ -29,6 +29,31 @@ impl Language {
         match self {
             Language::English => items.join(", "),
             Language::Chinese => items.join("、"),
+        }
+    }
+
+    /// Longer items in one line: `a; b`, or `a；b`.
+    pub fn clauses<S: AsRef<str>>(self, items: &[S]) -> String {
+        let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+        match self {
+            Language::English => items.join("; "),
+            Language::Chinese => items.join("；"),
+        }
+    }
+
+    /// A number of files.
+    pub fn files(self, count: usize) -> String {
+        match count {
+            1 => self.one_file(),
+            _ => self.several_files(count),
+        }
+    }
+
+    /// Files that are not listed, after those that are.
+    pub fn more_files(self, count: usize) -> String {
+        match count {
+            1 => self.one_more_file(),
+            _ => self.several_more_files(count),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! the new file. Notes are never orders.
 
 use crate::id::{AgentName, Iteration};
+use crate::messages::Language;
 use crate::text;
 use crate::tokens;
 
@@ -13,18 +14,19 @@ const MOST_NOTES: usize = 12;
 /// Characters of a note, and of one that withdraws another.
 const NOTE: usize = 500;
 const WITH_PREFIX: usize = 600;
-/// Before the text of an earlier note that turned out to be wrong.
-pub const WITHDRAWN: &str = "no longer true";
-const TITLE: &str = "# Project notes\n\n";
+/// A file may have lines of both languages: it stays when the language of its pack changes.
+const LANGUAGES: [Language; 2] = [Language::English, Language::Chinese];
 
 /// The file with the notes of a report, or `None` if there is nothing new in them.
 pub fn merged(
+    words: Language,
     file: &str,
     notes: &[String],
     agent: &AgentName,
     iteration: Iteration,
 ) -> Option<String> {
-    let file = if file.trim().is_empty() { TITLE } else { file };
+    let title = format!("# {}\n\n", words.notes_title());
+    let file = if file.trim().is_empty() { &title } else { file };
     // Every line that an agent did not write is the user's, and stays as it is.
     let mut lines: Vec<String> = file.trim_end().lines().map(str::to_owned).collect();
     let notes = || notes.iter().take(MOST_NOTES).map(|note| text::shown(note.trim(), WITH_PREFIX));
@@ -36,7 +38,7 @@ pub fn merged(
     let mut kept: Vec<String> = Vec::new();
     for note in notes().filter(|note| withdrawn(note).is_none() && !is_wrong(note)) {
         let note = text::shown(&note, NOTE);
-        let line = format!("- {note} ({agent}, iteration {iteration})");
+        let line = format!("- {}", words.note_line(&note, agent, iteration));
         let size = size_of(&line);
         let is_there = |line: &String| is_same(line, &note);
         let is_users = lines.iter().any(|line| is_there(line) && without_author(line).is_none());
@@ -77,12 +79,13 @@ fn size_of_others(lines: &[String]) -> u64 {
 /// The text of the note that this one withdraws, also if it was copied with its author.
 fn withdrawn(note: &str) -> Option<&str> {
     let note = without_ticks(note);
-    let start = note.get(..WITHDRAWN.len())?;
-    let rest = &note[WITHDRAWN.len()..];
-    let wrong = match start.eq_ignore_ascii_case(WITHDRAWN) {
-        true => rest.strip_prefix(':').or_else(|| rest.strip_prefix('：'))?.trim(),
-        false => return None,
+    let after = |words: Language| {
+        let mark = words.note_withdrawn();
+        let start = note.get(..mark.len())?;
+        start.eq_ignore_ascii_case(&mark).then(|| &note[mark.len()..])
     };
+    let rest = LANGUAGES.into_iter().find_map(after)?;
+    let wrong = rest.strip_prefix(':').or_else(|| rest.strip_prefix('：'))?.trim();
     Some(&wrong[..author_at(wrong).unwrap_or(wrong.len())])
 }
 
@@ -98,8 +101,14 @@ fn without_author(line: &str) -> Option<&str> {
 
 /// The place of `(AGENT, iteration N)` at the end of a note.
 fn author_at(note: &str) -> Option<usize> {
-    let at = note.rfind(" (")?;
-    (note.ends_with(')') && note[at..].contains(", iteration ")).then_some(at)
+    let place = |words: Language| {
+        let line = words.note_line("", "\n", "\n");
+        let mut marks = line.split('\n');
+        let (start, middle, end) = (marks.next()?, marks.next()?, marks.next()?);
+        let at = note.rfind(start)?;
+        (note.ends_with(end) && note[at..].contains(middle)).then_some(at)
+    };
+    LANGUAGES.into_iter().find_map(place)
 }
 
 /// True if a line of the file is this note, whichever agent wrote it.

@@ -3,6 +3,7 @@
 //! with its source, size and reason; the text is made from that list alone. What does not fit steps
 //! down in the open, or stops the run with all sizes; a verdict is never guessed.
 
+mod check_section;
 mod run_section;
 mod section;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::id::{AgentName, FINISH_CHECK, FINISH_REVIEW, Iteration, MAIN, Tokens};
+use crate::messages::Language;
 use crate::pack::Pack;
 use crate::plan::Plan;
 use crate::policy::{Outcome, ReportRules, Subloop};
@@ -169,41 +171,59 @@ pub struct Prompt {
     pub window: Option<Window>,
 }
 
-/// An answer that did not settle its stage, and the message that follows it.
+/// An answer that did not settle its stage, and what the message that follows it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correction {
     /// The number of such answers of the stage up to this one.
     pub number: u32,
     /// Empty where there was no answer to refuse.
     pub answer: String,
-    pub message: String,
-    /// False where files were asked for, and the message brings them.
-    pub is_refusal: bool,
+    about: About,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum About {
+    /// The policy's order to an agent whose answer was refused, and the reason.
+    Refusal { order: String, problem: String },
+    /// The files that MAIN asked for.
+    Files(FilesRead),
 }
 
 impl Correction {
     /// `order`: what the policy says to an agent whose answer was refused.
     pub fn new(number: u32, answer: &str, order: &str, problem: &str) -> Correction {
-        let message = Section::correction(order, problem).text().trim_end().to_owned();
-        Correction { number, answer: answer.to_owned(), message, is_refusal: true }
+        let about = About::Refusal { order: order.to_owned(), problem: problem.to_owned() };
+        Correction { number, answer: answer.to_owned(), about }
     }
 
-    /// The files that MAIN asked for.
-    pub fn files_read(number: u32, answer: &str, files: &str) -> Correction {
-        let (answer, message) = (answer.to_owned(), files.trim_end().to_owned());
-        Correction { number, answer, message, is_refusal: false }
+    pub fn files_read(number: u32, answer: &str, files: &FilesRead) -> Correction {
+        Correction { number, answer: answer.to_owned(), about: About::Files(files.clone()) }
     }
 
-    /// The answer, for whoever does not remember it.
-    pub fn refused_answer(&self) -> String {
-        match self.answer.is_empty() {
-            true => String::new(),
-            false => Section::last_answer(&self.answer, self.is_refusal).text().to_owned(),
+    /// False where files were asked for, and the message brings them.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.about, About::Refusal { .. })
+    }
+
+    pub fn message(&self, words: Language) -> String {
+        match &self.about {
+            About::Refusal { order, problem } => {
+                Section::correction(words, order, problem).text().trim_end().to_owned()
+            }
+            About::Files(files) => files.message(words),
         }
     }
 
-    pub fn tokens(&self) -> Tokens {
-        Tokens(crate::tokens::count(&self.answer).0 + crate::tokens::count(&self.message).0)
+    /// The answer, for whoever does not remember it.
+    pub fn refused_answer(&self, words: Language) -> String {
+        match self.answer.is_empty() {
+            true => String::new(),
+            false => Section::last_answer(words, &self.answer, self.is_refusal()).text().to_owned(),
+        }
+    }
+
+    pub fn tokens(&self, words: Language) -> Tokens {
+        Tokens(tokens::count(&self.answer).0 + tokens::count(&self.message(words)).0)
     }
 }
 
@@ -221,11 +241,10 @@ pub struct ReadFile {
 
 impl ReadFile {
     /// A file with as much of it as may be shown.
-    pub fn of(path: &str, text: &str, most: Tokens) -> ReadFile {
+    pub fn of(words: Language, path: &str, text: &str, most: Tokens) -> ReadFile {
         let shown = tokens::beginning(text, most.0);
         let (all, here) = (text.lines().count(), shown.lines().count());
-        let problem = (shown.len() < text.len())
-            .then(|| format!("cut: lines 1 to {here} of {all}; the rest did not fit"));
+        let problem = (shown.len() < text.len()).then(|| words.lines_read(here, all));
         ReadFile { path: path.to_owned(), text: shown.to_owned(), problem }
     }
 
@@ -234,15 +253,51 @@ impl ReadFile {
     }
 }
 
-/// The message that brings files to MAIN. Their text is fenced: it is data, like every report.
-pub fn files_read(files: &[ReadFile], left: u32) -> String {
-    let mut out: String =
-        files.iter().map(|file| Section::read_file(file).text().to_owned()).collect();
-    out.push_str(match left {
-        0 => "Decide now: nothing more can be read for this decision.",
-        _ => "Decide now, or ask once more for files that the decision needs.",
-    });
-    out
+/// The files of one request of MAIN.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilesRead {
+    files: Vec<ReadFile>,
+    /// The number of times that MAIN may still ask.
+    left: u32,
+}
+
+pub fn files_read(files: &[ReadFile], left: u32) -> FilesRead {
+    FilesRead { files: files.to_vec(), left }
+}
+
+impl FilesRead {
+    /// The message that brings the files. Their text is fenced: it is data, like every report.
+    pub fn message(&self, words: Language) -> String {
+        let files = self.files.iter();
+        let mut out: String =
+            files.map(|file| Section::read_file(words, file).text().to_owned()).collect();
+        out.push_str(&match self.left {
+            0 => words.decide_now(),
+            _ => words.decide_or_ask(),
+        });
+        out
+    }
+}
+
+/// A stage as it names itself (`A, iteration 3, sub-iteration 1`), in the language of the prompt.
+/// States keep these names as texts.
+fn stage_in(words: Language, name: &str) -> String {
+    let in_words = || {
+        let mut parts = name.split(", ");
+        let (agent, iteration) = (parts.next()?, parts.next()?.strip_prefix("iteration ")?);
+        let stage = words.iteration_of(agent, iteration);
+        Some(match parts.next() {
+            Some(part) => words.subloop_of(stage, part.strip_prefix("sub-iteration ")?),
+            None => stage,
+        })
+    };
+    in_words().unwrap_or_else(|| name.to_owned())
+}
+
+/// A name in a stage's list of files, which ends with `and 5 more` where it is long.
+fn file_in(words: Language, name: &str) -> String {
+    let count = || name.strip_prefix("and ")?.strip_suffix(" more")?.parse::<usize>().ok();
+    count().map_or_else(|| name.to_owned(), |count| words.and_more_listed(count))
 }
 
 impl Prompt {
@@ -363,8 +418,8 @@ impl<'a> Draft<'a> {
         self.verdicts();
         self.machine();
         self.project_files();
-        let changed = Section::changed_files(&self.material.run.changed, None);
-        self.sections.extend(changed);
+        let changed = &self.material.run.changed;
+        self.sections.extend(Section::changed_files(self.words(), changed, None));
         self.older_reports();
         let history = self.sections.len();
         let least = context.history_window as usize;
@@ -375,9 +430,11 @@ impl<'a> Draft<'a> {
             before: Some(self.material.iteration),
             // The task has a section of its own.
             goal: false,
+            language: self.words(),
         };
         let mut window = log.window(&ask);
-        self.sections.push(Section::history(&window, &self.material.history_path));
+        let path = &self.material.history_path;
+        self.sections.push(Section::history(self.words(), &window, path));
         let level = self.level(context.level.try_into().ok().and_then(|n: u8| n.try_into().ok()));
         for agent in self.reporters() {
             let newest = self.newest(&agent).next();
@@ -393,7 +450,7 @@ impl<'a> Draft<'a> {
             let room = (limit.0 * 4 / 5).saturating_sub(others).max(800);
             ask.max_tokens = ask.max_tokens.map(|most| Tokens(most.0.min(room)));
             window = log.window(&ask);
-            self.sections[history] = Section::history(&window, &self.material.history_path);
+            self.sections[history] = Section::history(self.words(), &window, path);
             self.steps.push("the history window shrank to the last 3 iterations".to_owned());
         }
         let mut prompt = self.finished(MAIN, limit)?;
@@ -409,12 +466,13 @@ impl<'a> Draft<'a> {
         self.related_reports(agent);
         self.open_findings(agent);
         if is_last_look && let Some(scope) = &self.material.acceptance_scope {
+            let title = self.words().title_scope();
             let why = "what the last look covers";
-            self.sections.push(Section::file("acceptance scope", scope, &self.folder, why));
+            self.file("acceptance scope", &title, scope, &self.folder.clone(), why);
         }
         for file in &self.material.handoff {
-            let why = "what another agent handed over";
-            self.sections.push(Section::file("handoff", file, "", why));
+            let title = self.words().title_handoff();
+            self.file("handoff", &title, file, "", "what another agent handed over");
         }
         self.work_order();
         self.step_down(limit.0 * 4 / 5, Level::Summary, None);
@@ -490,14 +548,14 @@ impl<'a> Draft<'a> {
         self.before_reports(agent);
         self.own_report(agent);
         if let Some((to, order)) = &self.material.run.main_order {
-            self.sections.push(Section::main_order(to, order));
+            self.sections.push(Section::main_order(self.words(), to, order));
         }
         let others = self.sections.len();
         self.sections.push(match self.newest(other).next() {
             Some(filed) => self.report(filed, Level::Whole, "the one to answer"),
-            None => Section::no_report(other),
+            None => Section::no_report(self.words(), other),
         });
-        self.order("work order", order);
+        self.order("work order", &self.words().title_work_order(), order);
         self.step_down(limit.0 * 4 / 5, Level::Summary, Some(others));
         self.step_down(limit.0, Level::Evidence, None);
         self.step_down(limit.0, Level::Summary, None);
@@ -517,18 +575,19 @@ impl<'a> Draft<'a> {
         for agent in self.reporters() {
             self.sections.push(match self.newest(&agent).next() {
                 Some(filed) => self.report(filed, Level::Whole, "whole, for the last decision"),
-                None => Section::no_report(&agent),
+                None => Section::no_report(self.words(), &agent),
             });
         }
         let plan = self.material.plan.as_ref();
         let read = plan.map(|plan| (plan, Plan::read(&plan.text, &policy.plan)));
-        self.sections.push(Section::plan_counts(read.as_ref(), &policy.plan));
+        let words = self.words();
+        self.sections.push(Section::plan_counts(words, read.as_ref(), &policy.plan));
         if let Some(scope) = &self.material.acceptance_scope {
-            self.sections.push(Section::scope(scope));
+            self.sections.push(Section::scope(words, scope));
         }
-        self.sections.push(Section::stage_changes(facts));
-        self.sections.push(Section::readiness(read.as_ref(), &policy.plan, facts));
-        self.order("decision", &policy.context.orders.finish_check);
+        self.sections.push(Section::stage_changes(words, facts));
+        self.sections.push(Section::readiness(words, read.as_ref(), &policy.plan, facts));
+        self.order("decision", &words.title_decision(), &policy.context.orders.finish_check);
         for agent in &policy.context.finish_ladder {
             if self.total() <= limit.0 {
                 break;
@@ -539,6 +598,10 @@ impl<'a> Draft<'a> {
             }
         }
         self.finished(FINISH_CHECK, limit)
+    }
+
+    fn words(&self) -> Language {
+        self.material.pack.words()
     }
 
     /// Never over half of the model's window.
@@ -579,14 +642,15 @@ impl<'a> Draft<'a> {
     }
 
     fn report(&self, filed: &Filed, level: Level, why: &str) -> Section {
+        let (words, agent) = (self.words(), &filed.agent);
         let title = match why {
-            FOR_REFERENCE => "Recent related report, for reference:",
-            OWN_LAST => "Your own last report:",
-            OPEN => "Open findings, the report of",
-            _ => "Report of",
+            FOR_REFERENCE => words.title_related_report(agent),
+            OWN_LAST => words.title_own_report(agent),
+            OPEN => words.title_open_report(agent),
+            _ => words.title_report(agent),
         };
-        let rules = &self.material.pack.policy.report_rules;
-        Section::report(filed, level, rules, title, &self.folder, why)
+        let policy = &self.material.pack.policy;
+        Section::report(words, policy, filed, level, (&title, &self.folder), why)
     }
 
     /// Lowers reports that stand higher, the largest first, until the prompt has this size.
@@ -639,75 +703,85 @@ impl<'a> Draft<'a> {
 
     fn instructions(&mut self, name: &str) {
         let prompt = self.material.pack.prompts.get(name).map_or("", String::as_str);
-        self.sections.push(Section::instructions(name, prompt));
+        self.sections.push(Section::instructions(self.words(), name, prompt));
     }
 
     fn policy(&mut self) {
-        self.sections.push(Section::policy(&self.material.pack.policy, &self.material.policy_path));
+        let policy = &self.material.pack.policy;
+        self.sections.push(Section::policy(self.words(), policy, &self.material.policy_path));
     }
 
     fn task(&mut self) {
         let path = format!("{}{}", self.folder, self.material.task_path);
         let smallest = self.material.config.context.prompt_limit.smallest();
         let most = self.limit(smallest).0 / 4;
-        let section = self.task.as_ref().map(|task| Section::task(&task.text, &path, most));
+        let words = self.words();
+        let section = self.task.as_ref().map(|task| Section::task(words, &task.text, &path, most));
         self.sections.extend(section);
     }
 
     fn answers(&mut self) {
         let path = format!("{}{}", self.folder, self.material.history_path);
         let answers = self.task.as_ref().map(|task| &task.answers[..]).unwrap_or_default();
-        self.sections.extend(Section::answers(answers, &path));
+        self.sections.extend(Section::answers(self.words(), answers, &path));
     }
 
     fn machine(&mut self) {
-        self.sections.extend(Section::machine(&self.material.run.machine));
+        self.sections.extend(Section::machine(self.words(), &self.material.run.machine));
     }
 
     fn project_files(&mut self) {
-        self.sections.extend(Section::project_files(&self.material.run.project_files));
+        let files = &self.material.run.project_files;
+        self.sections.extend(Section::project_files(self.words(), files));
     }
 
     fn changed_files(&mut self) {
         let RunFacts { changed, compare, .. } = &self.material.run;
-        self.sections.extend(Section::changed_files(changed, compare.as_deref()));
+        self.sections.extend(Section::changed_files(self.words(), changed, compare.as_deref()));
     }
 
     fn older_reports(&mut self) {
         let reports = &self.material.run.older_reports;
-        self.sections.extend(Section::older_reports(reports, &self.folder));
+        self.sections.extend(Section::older_reports(self.words(), reports, &self.folder));
     }
 
     fn notes(&mut self) {
         let notes = self.material.notes.as_ref();
-        self.sections.extend(notes.and_then(|file| Section::notes(file, &self.folder)));
+        let words = self.words();
+        self.sections.extend(notes.and_then(|file| Section::notes(words, file, &self.folder)));
     }
 
     fn global_context(&mut self) {
-        let file = self.material.global_context.as_ref();
-        let section = file.and_then(|file| Section::global_context(file, &self.folder));
+        let (file, words) = (self.material.global_context.as_ref(), self.words());
+        let section = file.and_then(|file| Section::global_context(words, file, &self.folder));
         self.sections.extend(section);
     }
 
     fn plan(&mut self) {
-        let plan = self.material.plan.as_ref();
-        self.sections.extend(plan.map(|file| Section::plan(file, &self.folder)));
+        let (plan, words) = (self.material.plan.as_ref(), self.words());
+        self.sections.extend(plan.map(|file| Section::plan(words, file, &self.folder)));
     }
 
     fn verdicts(&mut self) {
-        let language = self.material.pack.words();
-        self.sections.extend(Section::verdicts(&self.material.run.verdicts, language));
+        let section = Section::verdicts(self.words(), &self.material.run.verdicts);
+        self.sections.extend(section);
     }
 
-    fn order(&mut self, name: &str, order: &str) {
+    fn file(&mut self, name: &str, title: &str, file: &Injected, folder: &str, why: &str) {
+        self.sections.push(Section::file(self.words(), (name, title), file, folder, why));
+    }
+
+    fn order(&mut self, name: &str, title: &str, order: &str) {
         let order = order.replace("{iteration}", &self.material.iteration.to_string());
-        self.sections.push(Section::plain(name, order.trim(), ASKED));
+        self.sections.push(Section::plain(name, title, order.trim(), ASKED));
     }
 
     fn work_order(&mut self) {
+        let (name, words) = ("work order", self.words());
+        let title = words.title_work_order();
         self.sections.push(match &self.material.work_order {
-            Some(file) => Section::file("work order", file, &self.folder, ASKED),
-            None => Section::plain("work order", "(there is no work order)", ASKED),
+            Some(file) => Section::file(words, (name, &title), file, &self.folder, ASKED),
+            None => Section::plain(name, &title, &words.no_work_order(), ASKED),
         });
     }
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentName, Iteration, Timestamp};
+use crate::messages::Language;
 use crate::policy::{ITERATION_PREFIX, Policy, ReportRules};
 use crate::report::{self, Glance};
 use crate::text::{self, Fence};
@@ -130,24 +131,25 @@ impl Summary {
 
     /// As text: under 10 lines at level 1, under 50 at level 2, both without the blockers, which are
     /// never cut. `path` is where the whole report is; at level 3 it is all that can be said here.
-    pub fn render(&self, level: Level, rules: &ReportRules, path: &str) -> String {
+    pub fn render(&self, level: Level, policy: &Policy, words: Language, path: &str) -> String {
+        let rules = &policy.report_rules;
         let lines = match level {
             Level::Whole => vec![path.to_owned()],
-            _ if !self.head.is_empty() => self.head_lines(path),
+            _ if !self.head.is_empty() => self.head_lines(words, path),
             Level::Summary => {
-                let mut lines = self.short_lines(rules);
-                lines.extend(self.missing_line());
+                let mut lines = self.short_lines(rules, words);
+                lines.extend(self.missing_line(rules, words));
                 lines
             }
-            Level::Evidence => self.long_lines(rules),
+            Level::Evidence => self.long_lines(policy, words),
         };
         lines.into_iter().map(|line| line + "\n").collect()
     }
 
     /// The first lines, the path behind the last of them.
-    fn head_lines(&self, path: &str) -> Vec<String> {
+    fn head_lines(&self, words: Language, path: &str) -> Vec<String> {
         let mut lines = self.head.clone();
-        let place = format!("(nothing could be read from it; whole: {})", text::cut(path, 150));
+        let place = words.nothing_read(text::cut(path, 150));
         match lines.pop_if(|_| self.head.len() == HEAD_LINES) {
             Some(last) => {
                 let room = LINE - place.chars().count() - 1;
@@ -158,8 +160,8 @@ impl Summary {
         lines
     }
 
-    fn short_lines(&self, rules: &ReportRules) -> Vec<String> {
-        let not_found = "(not found)";
+    fn short_lines(&self, rules: &ReportRules, words: Language) -> Vec<String> {
+        let not_found = &words.not_found();
         let mut lines = Vec::new();
         let iteration = self.iteration.map(|iteration| iteration.to_string());
         lines.push(keyed(ITERATION_PREFIX, iteration.as_deref().unwrap_or(not_found)));
@@ -176,36 +178,77 @@ impl Summary {
         lines
     }
 
-    fn long_lines(&self, rules: &ReportRules) -> Vec<String> {
+    fn long_lines(&self, policy: &Policy, words: Language) -> Vec<String> {
         const FIELDS: usize = 10;
-        let mut lines = self.short_lines(rules);
+        let (rules, context) = (&policy.report_rules, &policy.context);
+        let mut lines = self.short_lines(rules, words);
         if !self.key_changes.is_empty() {
-            lines.push("key_changes:".to_owned());
-            lines.extend(items(&self.key_changes, 14));
+            let headings = &context.key_change_headings;
+            lines.push(words.label(heading_or(headings, words.summary_changes())));
+            lines.extend(items(words, &self.key_changes, 14));
         }
         if !self.evidence.is_empty() {
-            lines.push(keyed("evidence:", &self.evidence));
+            let heading = heading_or(&context.evidence_headings, words.summary_evidence());
+            // The line that is shown instead may have a label of its own: `Tasks judged: M1-T1`.
+            let has_label = || self.evidence.chars().take(40).any(text::is_colon);
+            lines.push(match self.is_missing("evidence") && has_label() {
+                true => self.evidence.clone(),
+                false => keyed(&words.label(heading), &self.evidence),
+            });
         }
-        let fields = self.fields.iter().take(FIELDS);
-        lines.extend(fields.map(|(name, value)| keyed(&format!("{name}:"), value)));
+        let own = context.summary_fields.get(&self.agent);
+        let fields = self.fields.iter().take(FIELDS).map(|(name, value)| {
+            let labels = own.and_then(|own| own.get(name)).map_or(&[][..], Vec::as_slice);
+            field_line(words, name, labels, value)
+        });
+        lines.extend(fields);
         if !self.notes.is_empty() {
-            lines.push("notes:".to_owned());
-            lines.extend(items(&self.notes, 10));
+            lines.push(words.label(words.summary_notes()));
+            lines.extend(items(words, &self.notes, 10));
         }
-        lines.extend(self.missing_line());
+        lines.extend(self.missing_line(rules, words));
         lines
     }
 
     /// Only what every report must have: not every agent is asked for the rest.
-    fn missing_line(&self) -> Option<String> {
-        let control = ["iteration", "verdict", "blockers"];
-        let names = self.missing.iter().map(String::as_str);
-        let names: Vec<&str> = names.filter(|name| control.contains(name)).collect();
-        (!names.is_empty()).then(|| keyed("missing:", &names.join(", ")))
+    fn missing_line(&self, rules: &ReportRules, words: Language) -> Option<String> {
+        let control = [
+            ("iteration", ITERATION_PREFIX),
+            ("verdict", &rules.verdict_prefix),
+            ("blockers", &rules.blocker_prefix),
+        ];
+        let missing = control.iter().filter(|(name, _)| self.is_missing(name));
+        let names: Vec<&str> = missing.map(|(_, prefix)| without_colon(prefix)).collect();
+        let label = words.label(words.not_in_summary());
+        (!names.is_empty()).then(|| keyed(&label, &words.list(&names)))
     }
 
     fn is_missing(&self, name: &str) -> bool {
         self.missing.iter().any(|own| own == name)
+    }
+}
+
+fn without_colon(label: &str) -> &str {
+    label.trim().trim_end_matches(text::is_colon)
+}
+
+/// The first of a section's headings, as a label; a report may have found it under another one.
+fn heading_or(headings: &[String], other: String) -> String {
+    let Some(heading) = headings.first() else { return other };
+    let mut letters = without_colon(heading).chars();
+    letters.next().map_or(other, |first| first.to_lowercase().chain(letters).collect())
+}
+
+/// A field of the agent under the label by which its prompt asks for it.
+fn field_line(words: Language, name: &str, labels: &[String], value: &str) -> String {
+    match labels.first() {
+        // Where a field has several labels, they are part of what was found.
+        _ if labels.iter().any(|label| value.starts_with(label.trim())) => {
+            text::cut(value, LINE).into_owned()
+        }
+        Some(label) if label.trim().ends_with(text::is_colon) => keyed(label.trim(), value),
+        Some(label) => keyed(&words.label(label.trim()), value),
+        None => keyed(&words.label(name), value),
     }
 }
 
@@ -214,14 +257,14 @@ fn keyed(prefix: &str, value: &str) -> String {
     text::cut(&format!("{prefix}{space}{value}"), LINE).into_owned()
 }
 
-fn items(all: &[String], most: usize) -> Vec<String> {
+fn items(words: Language, all: &[String], most: usize) -> Vec<String> {
     let mut lines: Vec<String> = all
         .iter()
         .take(most)
         .map(|item| text::cut(&format!("- {item}"), LINE).into_owned())
         .collect();
     if all.len() > most {
-        lines.push(format!("- (and {} more)", all.len() - most));
+        lines.push(format!("- {}", words.and_more_files(all.len() - most)));
     }
     lines
 }
@@ -268,6 +311,8 @@ struct Scan<'a> {
     labels: Vec<Label<'a>>,
     headings: Vec<Label<'a>>,
     names: Vec<&'a str>,
+    /// Between several values in one line, as the labels' language writes it.
+    separator: &'static str,
     applies: bool,
     key_changes: Vec<String>,
     evidence: Vec<String>,
@@ -309,6 +354,7 @@ impl<'a> Scan<'a> {
         Scan {
             labels,
             headings,
+            separator: if rules.verdict_prefix.ends_with('：') { "；" } else { "; " },
             applies: rules.applies_to(agent.as_str()),
             key_changes: Vec::new(),
             evidence: Vec::new(),
@@ -428,20 +474,22 @@ impl<'a> Scan<'a> {
                 missing.push(name.to_owned());
             }
         };
-        let evidence = match self.evidence.join("; ") {
-            found if !found.is_empty() => clean(&found, EVIDENCE),
-            _ => self.first_prose.unwrap_or_default(),
+        // Without evidence the first sentence is shown instead, and it is missing all the same.
+        let has_evidence = !self.evidence.is_empty();
+        let evidence = match has_evidence {
+            true => clean(&self.evidence.join(self.separator), EVIDENCE),
+            false => self.first_prose.unwrap_or_default(),
         };
         expect("iteration", glance.iteration.is_none());
         expect("verdict", self.applies && glance.verdict.is_none());
         expect("blockers", self.applies && glance.blockers.is_none());
         expect("key_changes", self.key_changes.is_empty());
-        expect("evidence", evidence.is_empty());
+        expect("evidence", !has_evidence);
         let mut fields = IndexMap::new();
         for (name, values) in self.names.iter().zip(&self.fields) {
             expect(name, values.is_empty());
             if !values.is_empty() {
-                fields.insert((*name).to_owned(), clean(&values.join("; "), LINE));
+                fields.insert((*name).to_owned(), clean(&values.join(self.separator), LINE));
             }
         }
         let blockers = glance.blockers.unwrap_or_default();

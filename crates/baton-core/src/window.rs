@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::history::{self, Block, Kind};
 use crate::id::{Iteration, Tokens};
+use crate::messages::Language;
 use crate::text;
 use crate::tokens;
 
@@ -62,6 +63,8 @@ pub struct Ask {
     pub before: Option<Iteration>,
     /// True if the text of the task is part of it; otherwise only its heading is.
     pub goal: bool,
+    /// The language of the marks for what is not shown.
+    pub language: Language,
 }
 
 /// The task of the current run and the user's answers in it, word for word.
@@ -115,6 +118,8 @@ pub struct Log {
     items: Vec<Item>,
     /// What the last window showed, and in which form: the next one shows nearly the same.
     shown: BTreeMap<usize, (Form, String)>,
+    /// The language of that window, and of what was counted for it.
+    language: Language,
 }
 
 /// An iteration with the person's answer to it, or a task goal.
@@ -256,6 +261,7 @@ impl Log {
     }
 
     pub fn window(&mut self, ask: &Ask) -> Window {
+        self.speak(ask.language);
         let end = self.end(ask.before);
         let parts = Parts::of(&self.items[..end], ask);
         let forms = match ask.max_tokens {
@@ -263,6 +269,15 @@ impl Log {
             Some(budget) => Fit { log: self, parts: &parts, budget: budget.0 }.forms(),
         };
         self.built(&parts, &forms)
+    }
+
+    /// Forgets what was made in another language.
+    fn speak(&mut self, language: Language) {
+        if language != self.language {
+            self.language = language;
+            self.shown.clear();
+            self.items.iter_mut().for_each(|item| item.counted = [None; 4]);
+        }
     }
 
     fn built(&mut self, parts: &Parts, forms: &BTreeMap<usize, Form>) -> Window {
@@ -277,8 +292,8 @@ impl Log {
             chosen.filter_map(|(index, _)| self.items[*index].iteration).collect()
         };
         let (named, counted) = (of(Form::Named), of(Form::Counted));
-        let mut text = left_out(&named, &counted);
-        total_tokens += line_tokens(&named, &counted);
+        let mut text = left_out(self.language, &named, &counted);
+        total_tokens += line_tokens(self.language, &named, &counted);
         let mut shown = BTreeMap::new();
         for (index, form) in forms.iter().filter(|(_, form)| form.is_shown()) {
             let known = self.shown.remove(index).filter(|(own, _)| own == form);
@@ -321,15 +336,19 @@ impl Log {
         let item = &self.items[index];
         let source = &self.text[item.range.clone()];
         match form {
-            Form::Heading if item.iteration.is_none() => {
-                return heading_of(source) + " (the current task)\n\n";
+            Form::Heading => {
+                let mark = match item.iteration {
+                    None => self.language.window_task(),
+                    Some(_) => self.language.window_left_out(),
+                };
+                return self.language.with_brackets(heading_of(source), mark) + "\n\n";
             }
-            Form::Heading => return heading_of(source) + " (entry left out)\n\n",
             Form::Named => return item.iteration.map_or(String::new(), |own| format!(" {own}")),
             Form::Counted => return String::new(),
             Form::Whole | Form::Short | Form::Cut(_) => {}
         }
         let blocks = history::read(source);
+        let shortened = self.language.with_brackets("", self.language.window_shortened());
         // Of a hundred answers to one question the last ones count.
         let first = if matches!(form, Form::Cut(_)) { blocks.len().saturating_sub(3) } else { 0 };
         let (mut whole, mut out) = (String::new(), String::new());
@@ -340,7 +359,7 @@ impl Log {
             whole.push_str(&format!("{heading}\n{body}{end}\n"));
             match form {
                 Form::Cut(most) => out.push_str(&text::cut(&heading, 24.max(most))),
-                _ if item.is_milestone => out.push_str(&format!("{heading}{SHORTENED}")),
+                _ if item.is_milestone => out.push_str(&format!("{heading}{shortened}")),
                 _ => out.push_str(&heading),
             }
             out.push('\n');
@@ -348,7 +367,7 @@ impl Log {
             out.push('\n');
         }
         // Where nothing is lost, nothing is said to be.
-        let is_whole = form == Form::Whole || whole == out.replace(SHORTENED, "");
+        let is_whole = form == Form::Whole || whole == out.replace(&shortened, "");
         if is_whole { whole } else { out }
     }
 
@@ -369,8 +388,6 @@ impl Log {
         counted
     }
 }
-
-const SHORTENED: &str = " (shortened)";
 
 fn heading_of(source: &str) -> String {
     let line = text::lines(source).next().map_or("", |line| line.text);
@@ -395,29 +412,29 @@ fn push_fields(out: &mut String, placed: &history::Placed<'_>, form: Form) {
 }
 
 /// The line that stands for milestones whose entries are left out: by their numbers, or as a count.
-fn left_out(named: &[Iteration], counted: &[Iteration]) -> String {
+fn left_out(words: Language, named: &[Iteration], counted: &[Iteration]) -> String {
     if let (Some(first), Some(last)) = (counted.first(), counted.last()) {
-        let count = counted.len();
-        return format!(
-            "({count} milestones are left out here, of iterations {first} to {last})\n\n"
-        );
+        return words.window_counted(counted.len(), first, last) + "\n\n";
     }
     if named.is_empty() {
         return String::new();
     }
     let numbers: String = named.iter().map(|number| format!(" {number}")).collect();
-    format!("{LEFT_OUT}{numbers}{LEFT_OUT_END}")
+    let [start, end] = around_numbers(words);
+    format!("{start}{numbers}{end}")
 }
 
-const LEFT_OUT: &str = "(milestones whose entries are left out here:";
-const LEFT_OUT_END: &str = ")\n\n";
+/// The texts before and after the numbers in that line.
+fn around_numbers(words: Language) -> [String; 2] {
+    [words.window_named(), words.window_named_end() + "\n\n"]
+}
 
 /// The tokens of that line without those of the numbers, which are counted for themselves.
-fn line_tokens(named: &[Iteration], counted: &[Iteration]) -> u64 {
+fn line_tokens(words: Language, named: &[Iteration], counted: &[Iteration]) -> u64 {
     match (named.is_empty(), counted.is_empty()) {
         (true, true) => 0,
-        (_, false) => tokens::count(&left_out(&[], counted)).0,
-        (false, true) => tokens::count(LEFT_OUT).0 + tokens::count(LEFT_OUT_END).0,
+        (_, false) => tokens::count(&left_out(words, &[], counted)).0,
+        (false, true) => around_numbers(words).iter().map(|text| tokens::count(text).0).sum(),
     }
 }
 
@@ -525,8 +542,9 @@ impl Fit<'_> {
             .filter(|index| !kept.contains(index))
             .filter_map(|index| self.log.items[*index].iteration)
             .collect();
-        let numbers = tokens::count(&left_out(&others, &[])).0;
-        let counted = tokens::count(&left_out(&[], &others)).0;
+        let words = self.log.language;
+        let numbers = tokens::count(&left_out(words, &others, &[])).0;
+        let counted = tokens::count(&left_out(words, &[], &others)).0;
         let rest = if numbers <= self.budget / 3 { numbers } else { counted };
         let steps = [None, Some(Form::Short)].into_iter();
         let mut last = (BTreeMap::new(), 0);
@@ -611,7 +629,8 @@ impl Fit<'_> {
         for index in indices {
             named.push(named[named.len() - 1] + self.log.tokens_of(*index, Form::Named));
         }
-        let head = line_tokens(&numbers, &[]);
+        let words = self.log.language;
+        let head = line_tokens(words, &numbers, &[]);
         let is_listed = named[indices.len()] + head <= self.budget / 3;
         let form = if is_listed { Form::Named } else { Form::Counted };
         // Tokens of the newest headings: none, one, two, …, as far as they could fit.
@@ -628,7 +647,7 @@ impl Fit<'_> {
             let line = match is_listed {
                 true if older.is_empty() => 0,
                 true => head + named[older.len()],
-                false => line_tokens(&[], older),
+                false => line_tokens(words, &[], older),
             };
             headings[*count] + line <= budget
         };

@@ -13,6 +13,7 @@ use baton_core::config::Config;
 use baton_core::event::{RunSetup, Runner, Spent, StageId, StageResult};
 use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::{Format, Message, Request, Stop};
+use baton_core::messages::Language;
 use baton_core::prompt::Correction;
 
 use crate::agent::Mind;
@@ -34,6 +35,8 @@ pub struct Call<'a> {
     pub prompt: &'a str,
     /// The refused answers of this stage so far, each with the message that asks for a better one.
     pub corrections: &'a [Correction],
+    /// The language of those messages.
+    pub words: Language,
     pub limit: Duration,
     pub project: &'a Path,
     pub board: &'a Path,
@@ -69,8 +72,9 @@ impl Call<'_> {
         let mut prompt = self.prompt.to_owned();
         let count = self.corrections.len();
         for (index, own) in self.corrections.iter().enumerate() {
-            if !own.is_refusal || index + 1 == count {
-                prompt.push_str(&format!("{}{}\n\n", own.refused_answer(), own.message));
+            if !own.is_refusal() || index + 1 == count {
+                let (answer, message) = (own.refused_answer(self.words), own.message(self.words));
+                prompt.push_str(&format!("{answer}{message}\n\n"));
             }
         }
         prompt
@@ -79,11 +83,12 @@ impl Call<'_> {
     /// The prompt, and each refused answer with the message that followed it.
     fn messages(&self) -> Vec<Message> {
         let mut messages = vec![Message::user(self.prompt)];
-        for Correction { answer, message, .. } in self.corrections {
+        for own in self.corrections {
             // No provider takes an empty answer.
-            let answer = if answer.is_empty() { "(no answer)" } else { answer };
-            messages.push(Message::assistant(answer));
-            messages.push(Message::user(message.as_str()));
+            let nothing = self.words.no_answer();
+            let answer = if own.answer.is_empty() { &nothing } else { &own.answer };
+            messages.push(Message::assistant(answer.as_str()));
+            messages.push(Message::user(own.message(self.words)));
         }
         messages
     }

@@ -268,8 +268,8 @@ impl Gatherer {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 let known = self.summaries.last_known(path);
-                let unknown =
-                    || Summary::of(b"(it could not be read)", agent, &board.pack.policy, None);
+                let note = board.pack.words().unreadable_report();
+                let unknown = || Summary::of(note.as_bytes(), agent, &board.pack.policy, None);
                 let (agent, path) = (agent.clone(), path.to_owned());
                 let whole = Whole::Unreadable(error.to_string());
                 return Some(Filed { agent, path, summary: known.unwrap_or_else(unknown), whole });

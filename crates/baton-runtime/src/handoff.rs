@@ -11,6 +11,7 @@ use baton_core::handoff::package::{self, Package, Read};
 use baton_core::handoff::reading::{self, Files, Reading};
 use baton_core::handoff::{FAILURE_SUMMARY, MAX_INDEX_BYTES, MAX_SUMMARY_BYTES, PROBLEMS_REPORT};
 use baton_core::id::{Timestamp, Tokens};
+use baton_core::messages::Language;
 use baton_core::problem::Problem;
 use serde::de::DeserializeOwned;
 
@@ -111,8 +112,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    pub fn reading(&self, budget: Tokens) -> Reading {
-        reading::build(&self.package, budget, &self.ground)
+    pub fn reading(&self, words: Language, budget: Tokens) -> Reading {
+        reading::build(words, &self.package, budget, &self.ground)
     }
 }
 

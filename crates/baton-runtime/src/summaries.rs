@@ -25,7 +25,7 @@ const FILE: &str = "cache/report_summaries.json";
 /// On a blackboard that another tool made, which keeps a cache of its own under the other name.
 const FILE_BESIDE: &str = "cache/baton_summaries.json";
 pub(crate) const ARCHIVE: &str = "reports/archive";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// A hundred thousand entries are far below it.
 const MAX_BYTES: u64 = 512 << 20;
 /// A file that was changed so shortly before we looked may change again without a new time.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use baton_core::handoff::package::{ExecuteToInit, InitToExecute, Package};
 use baton_core::handoff::{budget, reading::Reading};
 use baton_core::id::Tokens;
+use baton_core::messages::Language;
 use baton_core::{text, tokens};
 use baton_runtime::{drive, handoff};
 use serde_json::json;
@@ -43,7 +44,7 @@ pub(super) fn show(args: &HandoffArgs) -> Outcome {
 
 pub(super) fn load(place: &Place, args: &HandoffLoadArgs) -> Outcome {
     let checked = opened(place, &args.package)?;
-    let reading = checked.reading(Tokens(args.budget));
+    let reading = checked.reading(Language::English, Tokens(args.budget));
     let body = reading.text();
     let json = json!({ "ok": true, "ledger": reading, "text": body });
     let mut reply = Reply::new(body, json).with_warnings(&checked.warnings);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use baton_core::history::{self, Kind, Placed};
 use baton_core::id::Tokens;
+use baton_core::messages::Language;
 use baton_core::window::{Ask, Last, Log};
 use baton_runtime::gather::HISTORY_BYTES;
 use baton_runtime::load;
@@ -41,6 +42,7 @@ pub(super) fn window(place: &Place, args: &HistoryWindowArgs) -> Outcome {
         milestones: !args.no_milestones,
         before: None,
         goal: true,
+        language: Language::English,
     };
     let window = Log::new(source).window(&ask);
     let is_over = ask.max_tokens.is_some_and(|most| window.total_tokens > most);

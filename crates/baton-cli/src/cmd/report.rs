@@ -58,7 +58,7 @@ pub(super) fn summary(place: &Place, args: &ReportArgs, level: u8) -> Outcome {
     let name = args.file.display().to_string();
     let shown = match level {
         Level::Whole => baton_core::text::escaped(&text),
-        level => summary.render(level, &rules.policy.report_rules, &name),
+        level => summary.render(level, &rules.policy, rules.words, &name),
     };
     let mut warnings = Vec::new();
     if let Some(wanted) = args.iteration.map(Iteration)

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use baton_core::id::{AgentName, FINISH_REVIEW};
+use baton_core::messages::Language;
 use baton_core::pack::{Manifest, Pack};
 use baton_core::policy::Policy;
 use baton_core::text;
@@ -14,6 +15,8 @@ use crate::reply::{Failure, USAGE};
 
 pub(super) struct Rules {
     pub(super) policy: Policy,
+    /// The language of labels that the policy does not give.
+    pub(super) words: Language,
     /// Where they come from, for the person.
     pub(super) origin: String,
     pub(super) board: Option<Board>,
@@ -35,7 +38,8 @@ pub(super) fn resolve(
     };
     if let Some(path) = policy {
         let (policy, origin) = board::loose_policy(path)?;
-        return Ok(Rules { policy, origin, board });
+        let words = board.as_ref().map(|board| board.pack.words()).unwrap_or_default();
+        return Ok(Rules { policy, words, origin, board });
     }
     if let Some(board) = board {
         let origin = format!(
@@ -44,7 +48,8 @@ pub(super) fn resolve(
             board.pack.manifest.name,
             board.pack.language
         );
-        return Ok(Rules { policy: board.pack.policy.clone(), origin, board: Some(board) });
+        let (policy, words) = (board.pack.policy.clone(), board.pack.words());
+        return Ok(Rules { policy, words, origin, board: Some(board) });
     }
     let has_agent = |manifest: &Manifest| match agent {
         Some(agent) if *agent != FINISH_REVIEW => {
@@ -78,7 +83,8 @@ pub(super) fn resolve(
     }
     let pack = chosen.ok_or_else(|| Failure::new(USAGE, "the pack has no language"))?;
     let origin = format!("the built-in pack {} ({})", manifest.name, pack.language);
-    Ok(Rules { policy: pack.policy, origin, board: None })
+    let words = pack.words();
+    Ok(Rules { policy: pack.policy, words, origin, board: None })
 }
 
 fn holds_key_lines(content: &str, policy: &Policy) -> bool {

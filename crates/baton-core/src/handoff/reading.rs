@@ -12,6 +12,7 @@ use super::make::ProblemsReport;
 use super::package::{ExecuteToInit, Extra, FailedSample, InitToExecute, Package, Priority};
 use super::{FAILURE_SUMMARY, FOLDERS, read_long};
 use crate::id::Tokens;
+use crate::messages::Language;
 use crate::text;
 use crate::tokens;
 
@@ -83,16 +84,16 @@ pub enum What {
 }
 
 impl What {
-    fn title(self) -> &'static str {
+    fn title(self, words: Language) -> String {
         match self {
-            What::ProblemsReport => "Problems report",
-            What::Attribution => "Attribution",
-            What::Evaluation => "Evaluation",
-            What::Trace => "Trace",
-            What::Sample => "Sample",
-            What::Requirement => "Requirement",
-            What::Design => "Design",
-            What::Background => "Background",
+            What::ProblemsReport => words.reading_problems(),
+            What::Attribution => words.reading_attribution(),
+            What::Evaluation => words.reading_evaluation(),
+            What::Trace => words.reading_trace(),
+            What::Sample => words.reading_sample(),
+            What::Requirement => words.reading_requirement(),
+            What::Design => words.reading_design(),
+            What::Background => words.reading_background(),
         }
     }
 }
@@ -106,9 +107,15 @@ impl Reading {
 }
 
 /// Builds the reading. Its text never has more than `budget` tokens.
-pub fn build(package: &Package, budget: Tokens, files: &dyn Files) -> Reading {
-    let mut desk =
-        Desk { files, left: budget.0, folder: None, pieces: Vec::new(), not_read: Vec::new() };
+pub fn build(words: Language, package: &Package, budget: Tokens, files: &dyn Files) -> Reading {
+    let mut desk = Desk {
+        words,
+        files,
+        left: budget.0,
+        folder: None,
+        pieces: Vec::new(),
+        not_read: Vec::new(),
+    };
     let (left_out, tail) = match package {
         Package::InitToExecute(package) => {
             desk.design(package);
@@ -146,6 +153,7 @@ struct Source<'a> {
 }
 
 struct Desk<'a> {
+    words: Language,
     files: &'a dyn Files,
     left: u64,
     folder: Option<String>,
@@ -254,7 +262,7 @@ impl Desk<'_> {
             _ => None,
         };
         let piece = bytes.zip(content).and_then(|(bytes, content)| {
-            piece(source, &path, bytes, &text::stripped(&content), room)
+            piece(self.words, source, (&path, bytes), &text::stripped(&content), room)
         });
         match piece {
             Some(piece) => {
@@ -276,25 +284,34 @@ impl Desk<'_> {
         }
         let index = package.failure_index_path.as_deref().unwrap_or(FAILURE_SUMMARY);
         let index = self.whole_path(Base::Output, index);
-        let whole =
-            format!("## Not read\n\n{left_out} more failed samples; all are in `{index}`.\n");
-        let short = format!("## Not read\n\n{left_out} more failed samples.\n");
+        let title = self.words.reading_not_read();
+        let texts =
+            [self.words.reading_samples_in(left_out, index), self.words.reading_samples(left_out)];
         let fits = |text: &String| tokens::count(text).0 <= self.left;
-        [whole, short].into_iter().find(fits).unwrap_or_default()
+        let tails = texts.map(|text| format!("## {title}\n\n{text}\n"));
+        tails.into_iter().find(fits).unwrap_or_default()
     }
 }
 
-fn piece(source: &Source<'_>, path: &str, bytes: u64, content: &str, room: u64) -> Option<Piece> {
-    let of = source.sample_id.map(|id| format!(" of {}", text::shown(id, 80))).unwrap_or_default();
-    let title = format!("## {}{of}: {}\n", source.what.title(), text::shown(path, 1_024));
+fn piece(
+    words: Language,
+    source: &Source<'_>,
+    (path, bytes): (&str, u64),
+    content: &str,
+    room: u64,
+) -> Option<Piece> {
+    let (what, shown) = (source.what.title(words), text::shown(path, 1_024));
+    let title = match source.sample_id {
+        Some(id) => words.reading_title_of(what, text::shown(id, 80), shown),
+        None => words.reading_title(what, shown),
+    };
     let is_json = path.ends_with(".json");
     let drawn = |body: &str, cut: Option<&str>| {
         let fence = text::fence_for(body);
         let kind = if is_json { "json" } else { "" };
-        let note =
-            cut.map(|cut| format!("\nCut: {cut}. The whole is in `{path}` ({bytes} bytes).\n"));
+        let note = cut.map(|cut| format!("\n{}\n", words.reading_cut(cut, path, bytes)));
         let note = note.unwrap_or_default();
-        format!("{title}{note}\n{fence}{kind}\n{}\n{fence}\n\n", body.trim_end())
+        format!("## {title}\n{note}\n{fence}{kind}\n{}\n{fence}\n\n", body.trim_end())
     };
     let done = |text: String, tokens: Tokens, cut: Option<String>| {
         let sample_id = source.sample_id.map(str::to_owned);
@@ -316,18 +333,18 @@ fn piece(source: &Source<'_>, path: &str, bytes: u64, content: &str, room: u64) 
     }
     let value = is_json.then(|| serde_json::from_str::<Value>(content).ok()).flatten();
     let mut last = content.to_owned();
-    for (body, how) in value.iter().flat_map(|value| shrink::steps(value, source.turns)) {
+    for (body, how) in value.iter().flat_map(|value| shrink::steps(words, value, source.turns)) {
         if let Some(piece) = try_with(&body, Some(&how)) {
             return Some(piece);
         }
         last = body;
     }
-    let how = "only its beginning and its end are here";
+    let how = words.reading_ends();
     let mut chars = last.chars().count().min(usize::try_from(room).unwrap_or(usize::MAX) * 6);
     // Each lap takes a quarter away; what is left after thirty is nothing.
     for _ in 0..30 {
-        let body = shrink::ends(&last, chars);
-        if let Some(piece) = try_with(&body, Some(how)) {
+        let body = shrink::ends(words, &last, chars);
+        if let Some(piece) = try_with(&body, Some(&how)) {
             return Some(piece);
         }
         chars = chars * 3 / 4;

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
-use super::{Injected, OlderReports, StageChange};
+use super::{Injected, OlderReports, StageChange, file_in, stage_in};
 use crate::id::AgentName;
 use crate::messages::Language;
-use crate::notes::WITHDRAWN;
 use crate::text;
 use crate::tokens;
 use crate::window::Answered;
@@ -24,24 +23,25 @@ const CHANGED_FILES: usize = 60;
 
 impl Section {
     /// The user's own words. `path`: where all of them are; `most`: tokens that there is room for.
-    pub(super) fn task(task: &str, path: &str, most: u64) -> Section {
+    pub(super) fn task(words: Language, task: &str, path: &str, most: u64) -> Section {
         let shown = tokens::beginning(task, TASK_TOKENS.min(most));
         let title = match shown.len() < task.len() {
-            true => format!("The task, the user's order (its beginning; whole: {path})"),
-            false => "The task, the user's order".to_owned(),
+            true => words.title_task_beginning(path),
+            false => words.title_task(),
         };
-        let mut section = Section::fenced("task", &title, shown, "what the run is for").from(path);
+        let why = "what the run is for";
+        let mut section = Section::fenced(words, "task", &title, shown, why).from(path);
         let left = task.len() - shown.len();
         section.cut = (left > 0).then(|| format!("the last {left} bytes"));
         section
     }
 
-    pub(super) fn answers(answers: &[Answered], path: &str) -> Option<Section> {
+    pub(super) fn answers(words: Language, answers: &[Answered], path: &str) -> Option<Section> {
         let mut shown: Vec<String> = Vec::new();
         let mut used = 0;
         for answer in answers.iter().rev() {
-            let text =
-                format!("Iteration {}: {}\n{}", answer.iteration, answer.title, answer.text.trim());
+            let title = words.answer_of(answer.iteration, &answer.title);
+            let text = format!("{title}\n{}", answer.text.trim());
             used += tokens::count(&text).0;
             if used > ANSWER_TOKENS && !shown.is_empty() {
                 break;
@@ -54,43 +54,45 @@ impl Section {
         let left = answers.len() - shown.len();
         shown.reverse();
         let title = match left {
-            0 => "The user's answers in this run, which are orders".to_owned(),
-            _ => format!(
-                "The user's newest answers in this run, which are orders ({left} earlier: {path})"
-            ),
+            0 => words.title_answers(),
+            _ => words.title_newest_answers(left, path),
         };
-        let why = "the user decided";
-        let mut section = Section::fenced("answers", &title, &shown.join("\n\n"), why).from(path);
+        let (body, why) = (shown.join("\n\n"), "the user decided");
+        let mut section = Section::fenced(words, "answers", &title, &body, why).from(path);
         section.cut = (left > 0).then(|| format!("{left} earlier answers"));
         Some(section)
     }
 
-    pub(super) fn machine(facts: &[String]) -> Option<Section> {
+    pub(super) fn machine(words: Language, facts: &[String]) -> Option<Section> {
         let lines: Vec<String> = facts.iter().map(|fact| format!("- {fact}")).collect();
         let why = "tools, limits and gates";
         let body = lines.join("\n");
-        (!lines.is_empty()).then(|| Section::fenced("machine", "This machine", &body, why))
+        let title = words.title_machine();
+        (!lines.is_empty()).then(|| Section::fenced(words, "machine", &title, &body, why))
     }
 
-    pub(super) fn project_files(files: &[String]) -> Option<Section> {
+    pub(super) fn project_files(words: Language, files: &[String]) -> Option<Section> {
         if files.is_empty() {
             return None;
         }
-        let lines = outline(files, FILE_LINES);
-        let title = format!("Files of the project ({}, without ignored ones)", files.len());
-        let why = "orders name files";
-        let mut section = Section::fenced("project files", &title, &lines.join("\n"), why);
+        let lines = outline(words, files, FILE_LINES);
+        let (title, why) = (words.title_project_files(files.len()), "orders name files");
+        let mut section = Section::fenced(words, "project files", &title, &lines.join("\n"), why);
         let is_short = lines.len() < files.len();
         section.cut =
             is_short.then(|| "some folders are shown by their number of files".to_owned());
         Some(section)
     }
 
-    pub(super) fn changed_files(changed: &[StageChange], compare: Option<&str>) -> Option<Section> {
-        let mut stages: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    pub(super) fn changed_files(
+        words: Language,
+        changed: &[StageChange],
+        compare: Option<&str>,
+    ) -> Option<Section> {
+        let mut stages: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for change in changed {
             for file in &change.files {
-                stages.entry(file).or_default().push(&change.stage);
+                stages.entry(file).or_default().push(stage_in(words, &change.stage));
             }
         }
         if stages.is_empty() {
@@ -99,53 +101,56 @@ impl Section {
         let mut lines: Vec<String> = stages
             .iter()
             .take(CHANGED_FILES)
-            .map(|(file, stages)| format!("{file}: {}", stages.join("; ")))
+            .map(|(file, stages)| words.after_colon(file_in(words, file), words.clauses(stages)))
             .collect();
         let left = stages.len().saturating_sub(CHANGED_FILES);
-        lines.extend((left > 0).then(|| format!("and {left} more files")));
-        lines.extend(compare.map(|how| format!("({how})")));
-        let why = "what the run did so far";
-        let title = "Files changed in this run, and by which stage";
-        Some(Section::fenced("changed files", title, &lines.join("\n"), why))
+        lines.extend((left > 0).then(|| words.more_files(left)));
+        lines.extend(compare.map(|how| words.in_brackets(how)));
+        let (title, why) = (words.title_changed_files(), "what the run did so far");
+        Some(Section::fenced(words, "changed files", &title, &lines.join("\n"), why))
     }
 
     /// Reports that newer ones replaced, for whoever needs more than the newest.
-    pub(super) fn older_reports(older: &OlderReports, folder: &str) -> Option<Section> {
+    pub(super) fn older_reports(
+        words: Language,
+        older: &OlderReports,
+        folder: &str,
+    ) -> Option<Section> {
         let lines: Vec<String> =
             older.last.iter().map(|path| format!("- {folder}{path}")).collect();
-        let title = "Earlier reports of this run, by iteration and agent".to_owned();
+        let title = words.title_earlier_reports();
         let shown = lines.len();
         let title = match older.count > shown as u64 {
-            true => format!("{title} (the last {shown} of {})", older.count),
+            true => words.title_last_of_earlier_reports(title, shown, older.count),
             false => title,
         };
         let why = "each agent's newest report replaced them";
         let body = lines.join("\n");
-        (!lines.is_empty()).then(|| Section::fenced("earlier reports", &title, &body, why))
+        let name = "earlier reports";
+        (!lines.is_empty()).then(|| Section::fenced(words, name, &title, &body, why))
     }
 
     /// What was judged of each task, so that nobody takes a pass of one for a pass of another.
-    pub(super) fn verdicts(lines: &[String], language: Language) -> Option<Section> {
+    pub(super) fn verdicts(words: Language, lines: &[String]) -> Option<Section> {
         let why = "a pass counts for the tasks that it is about";
-        let title = language.title_of_verdicts();
-        (!lines.is_empty()).then(|| Section::fenced("verdicts", &title, &lines.join("\n"), why))
+        let title = words.title_of_verdicts();
+        let body = lines.join("\n");
+        (!lines.is_empty()).then(|| Section::fenced(words, "verdicts", &title, &body, why))
     }
 
-    pub(super) fn notes(file: &Injected, folder: &str) -> Option<Section> {
+    pub(super) fn notes(words: Language, file: &Injected, folder: &str) -> Option<Section> {
         let text = text::without_empty_parts(&file.text);
-        let title = format!(
-            "Project notes that agents left, facts to check and not orders ({folder}{}; to withdraw a wrong one, add the note `{WITHDRAWN}: ITS TEXT` to yours)",
-            file.path
-        );
+        let path = format!("{folder}{}", file.path);
+        let title = words.title_notes(path, words.note_withdrawn());
         let why = "what earlier stages found out";
         let is_there = !text.trim().is_empty();
-        is_there.then(|| Section::fenced("notes", &title, &text, why).from(&file.path))
+        is_there.then(|| Section::fenced(words, "notes", &title, &text, why).from(&file.path))
     }
 
     /// The order that began this iteration, for those who work on what came of it.
-    pub(super) fn main_order(to: &AgentName, order: &str) -> Section {
-        let title = format!("MAIN's order to {to}, which began this iteration (for context)");
-        Section::fenced("order of MAIN", &title, order, "what the failure is about")
+    pub(super) fn main_order(words: Language, to: &AgentName, order: &str) -> Section {
+        let why = "what the failure is about";
+        Section::fenced(words, "order of MAIN", &words.title_main_order(to), order, why)
     }
 }
 
@@ -158,7 +163,7 @@ struct Folder<'a> {
 }
 
 /// The project's files in at most about `most` lines: large folders by their number of files.
-fn outline(files: &[String], most: usize) -> Vec<String> {
+fn outline(words: Language, files: &[String], most: usize) -> Vec<String> {
     let mut root = Folder::default();
     for file in files {
         let mut folder = &mut root;
@@ -185,9 +190,9 @@ fn outline(files: &[String], most: usize) -> Vec<String> {
         closed.extend(folders_in(folder, &path));
         opened.insert(path);
     }
-    let mut out = Vec::new();
-    write_folder(&root, "", &opened, most, &mut out);
-    out
+    let mut list = List { words, opened: &opened, most, lines: Vec::new() };
+    list.write(&root, "");
+    list.lines
 }
 
 fn folders_in(folder: &Folder<'_>, path: &str) -> BTreeSet<(usize, String)> {
@@ -201,24 +206,35 @@ fn at<'a, 'b>(root: &'b Folder<'a>, path: &str) -> Option<&'b Folder<'a>> {
     parts.try_fold(root, |folder, part| folder.folders.get(part))
 }
 
-fn write_folder(
-    folder: &Folder<'_>,
-    path: &str,
-    opened: &BTreeSet<String>,
+/// The lines of an outline.
+struct List<'a> {
+    words: Language,
+    /// Folders whose files are named.
+    opened: &'a BTreeSet<String>,
+    /// Files that are named of one folder.
     most: usize,
-    out: &mut Vec<String>,
-) {
-    for (name, inner) in &folder.folders {
-        let path = format!("{path}{name}/");
-        match opened.contains(&path) {
-            true => write_folder(inner, &path, opened, most, out),
-            false => out.push(format!("{path} ({})", text::counted(inner.total, "file"))),
+    lines: Vec<String>,
+}
+
+impl List<'_> {
+    fn write(&mut self, folder: &Folder<'_>, path: &str) {
+        for (name, inner) in &folder.folders {
+            let path = format!("{path}{name}/");
+            match self.opened.contains(&path) {
+                true => self.write(inner, &path),
+                false => self.note(&path, self.words.files(inner.total)),
+            }
+        }
+        let shown = folder.files.iter().take(self.most);
+        self.lines.extend(shown.map(|name| format!("{path}{name}")));
+        let left = folder.files.len().saturating_sub(self.most);
+        if left > 0 {
+            self.note(path, self.words.more_files(left));
         }
     }
-    let shown = folder.files.iter().take(most);
-    out.extend(shown.map(|name| format!("{path}{name}")));
-    let left = folder.files.len().saturating_sub(most);
-    if left > 0 {
-        out.push(format!("{path} (and {})", text::counted(left, "more file")));
+
+    /// The end of a path is a `/`: an English bracket goes after a space.
+    fn note(&mut self, path: &str, note: String) {
+        self.lines.push(self.words.with_brackets(path, note));
     }
 }

@@ -10,6 +10,7 @@ use baton_core::handoff::package::{self, Package};
 use baton_core::handoff::reading::{self, Files, What};
 use baton_core::handoff::{FOLDERS, read_long};
 use baton_core::id::{Timestamp, Tokens};
+use baton_core::messages::Language;
 use baton_core::tokens;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -421,13 +422,28 @@ fn everything_a_package_names_must_be_there() {
 #[test]
 fn a_long_conversation_keeps_start_end_and_where_it_failed() {
     let (package, disk) = disk(10, 40);
-    let reading = reading::build(&package, Tokens(12_000), &disk);
+    let reading = reading::build(Language::English, &package, Tokens(12_000), &disk);
     let trace = reading.pieces.iter().find(|piece| piece.what == What::Trace).unwrap();
     for (turn, is_there) in [(1, true), (20, true), (40, true), (10, false), (30, false)] {
         assert_eq!(trace.text.contains(&format!("user 第{turn}轮")), is_there, "{turn}");
     }
     assert!(trace.text.contains("left out …]"));
     assert!(trace.text.contains(&trace.path));
+}
+
+#[test]
+fn a_reading_is_in_the_language_of_its_reader() {
+    let (package, disk) = disk(10, 40);
+    for budget in [2_000, 5_000, 12_000] {
+        let reading = reading::build(Language::Chinese, &package, Tokens(budget), &disk);
+        let text = reading.text();
+        assert!(text.contains("问题报告") && text.contains("有删节"), "{text}");
+        let foreign = crate::one_language::foreign_words(&text, false);
+        assert!(foreign.is_empty(), "{foreign:#?}");
+        for mark in ["left out", "more characters"] {
+            assert!(!text.contains(mark), "{budget}: {mark}");
+        }
+    }
 }
 
 #[test]
@@ -439,7 +455,7 @@ fn a_design_is_read_within_its_budget() {
     }
     let disk = Disk { files, outside: None };
     for budget in [1_000, 5_000, 200_000] {
-        let reading = reading::build(&package, Tokens(budget), &disk);
+        let reading = reading::build(Language::English, &package, Tokens(budget), &disk);
         assert!(tokens::count(&reading.text()).0 <= budget);
         assert_eq!(reading.pieces.len(), 3);
         assert_eq!(reading.pieces.iter().all(|piece| piece.cut.is_none()), budget == 200_000);
@@ -454,7 +470,7 @@ proptest! {
         budget in 1_000u64..=200_000, count in 1usize..60, size in 1usize..60,
     ) {
         let (package, disk) = disk(count, size);
-        let reading = reading::build(&package, Tokens(budget), &disk);
+        let reading = reading::build(Language::English, &package, Tokens(budget), &disk);
         let text = reading.text();
         let real = tokens::count(&text);
         prop_assert!(real.0 <= budget, "{real:?} of {budget}");
@@ -464,7 +480,7 @@ proptest! {
             let whole = format!("The whole is in `{}`", piece.path);
             prop_assert!(piece.text.contains(&whole), "{}", piece.text);
         }
-        prop_assert_eq!(reading, reading::build(&package, Tokens(budget), &disk));
+        prop_assert_eq!(reading, reading::build(Language::English, &package, Tokens(budget), &disk));
     }
 
     #[test]
@@ -475,7 +491,7 @@ proptest! {
         for text in disk.files.values_mut() {
             *text = junk.repeat(times);
         }
-        let reading = reading::build(&package, Tokens(budget), &disk);
+        let reading = reading::build(Language::English, &package, Tokens(budget), &disk);
         prop_assert!(tokens::count(&reading.text()).0 <= budget);
     }
 

@@ -23,6 +23,7 @@ mod mentions;
 mod messages;
 mod notes;
 mod observations;
+mod one_language;
 mod packs;
 mod plans;
 mod report_cases;

@@ -1,12 +1,13 @@
 //! Project notes: kept once, withdrawn, the user's lines untouched, the same when made twice.
 
 use baton_core::id::{AgentName, Iteration};
+use baton_core::messages::Language;
 use baton_core::{notes, tokens};
 use proptest::prelude::*;
 
 fn merged(file: &str, new: &[&str]) -> Option<String> {
     let new: Vec<String> = new.iter().map(|note| (*note).to_owned()).collect();
-    notes::merged(file, &new, &AgentName::new("TEST").unwrap(), Iteration(3))
+    notes::merged(Language::English, file, &new, &AgentName::new("TEST").unwrap(), Iteration(3))
 }
 
 #[test]
@@ -29,6 +30,25 @@ fn a_note_is_withdrawn_however_it_is_quoted() {
     let left = merged(&file, &["no longer true: 数据库在 db/ 目录。"]).unwrap();
     assert!(!left.contains("数据库"), "{left}");
     assert_eq!(merged(&file, &["no longer true: something that no note says"]), None);
+}
+
+#[test]
+fn notes_of_both_languages_are_withdrawn_in_either() {
+    let tester = AgentName::new("TEST").unwrap();
+    let merged = |words: Language, file: &str, note: &str| {
+        notes::merged(words, file, &[note.to_owned()], &tester, Iteration(3)).unwrap()
+    };
+    let file = merged(Language::Chinese, "", "数据库在 db/ 目录");
+    assert_eq!(file, "# 项目笔记\n\n- 数据库在 db/ 目录（TEST，第 3 轮）\n");
+    let both = merged(Language::English, &file, "use make");
+    for wrong in [
+        "已不成立：数据库在 db/ 目录",
+        "已不成立：数据库在 db/ 目录（TEST，第 3 轮）",
+        "no longer true: 数据库在 db/ 目录。",
+    ] {
+        let left = merged(Language::Chinese, &both, wrong);
+        assert_eq!(left, "# 项目笔记\n\n- use make (TEST, iteration 3)\n", "{wrong}");
+    }
 }
 
 #[test]

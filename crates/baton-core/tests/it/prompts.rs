@@ -4,6 +4,7 @@
 use baton_core::config::Config;
 use baton_core::id::{AgentName, Iteration, Timestamp, Tokens};
 use baton_core::machine::{Git, Machine, StageLimits, Tool};
+use baton_core::messages::Language;
 use baton_core::notes;
 use baton_core::pack::Pack;
 use baton_core::prompt::{
@@ -65,10 +66,10 @@ fn material<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
         ),
         run: RunFacts {
             first_iteration: Some(Iteration(5)),
-            machine: machine().facts(&[], &limits()),
+            machine: machine().facts(pack.words(), &[], &limits()),
             project_files: ["Cargo.toml", "src/lib.rs", "tests/add.rs"].map(str::to_owned).to_vec(),
             changed: facts().stage_changes.unwrap(),
-            compare: machine().comparison(),
+            compare: machine().comparison(pack.words()),
             older_reports: baton_core::prompt::OlderReports {
                 count: 1,
                 last: vec!["reports/archive/5_review_a1.md".to_owned()],
@@ -191,7 +192,7 @@ fn every_agent_of_every_pack_has_a_prompt() {
             build(Stage::Main, &board, &mut log()).unwrap();
             let check =
                 build(Stage::FinishCheck(&FinishFacts::default()), &board, &mut log()).unwrap();
-            let missing = check.text().matches("(no report)").count();
+            let missing = check.text().matches(&pack.words().no_report()).count();
             assert_eq!(missing, pack.manifest.agents.len() + 1);
         }
     }
@@ -284,7 +285,8 @@ fn notes_of_agents_are_lines_between_fences_and_never_orders() {
             ["no longer true: the port is 8080", "no longer true: Ask before you deploy."];
         let notes: Vec<String> =
             notes.iter().cloned().chain(withdrawn.map(str::to_owned)).rev().collect();
-        file = notes::merged(&file, &notes, &agent("DEV"), Iteration(3)).unwrap_or(file);
+        file = notes::merged(Language::English, &file, &notes, &agent("DEV"), Iteration(3))
+            .unwrap_or(file);
         // The user's own lines stay, each note is one line with its author, and there is a limit.
         let (kept, added) = file.split_at(users.trim_end().len());
         assert_eq!(kept, users.trim_end());
@@ -315,11 +317,11 @@ fn notes_of_agents_are_lines_between_fences_and_never_orders() {
 fn files_that_main_reads_cannot_pose_as_answers_or_instructions() {
     for text in forged().iter().take(FORGED.len() + 1).cloned().chain([forged().join("\n")]) {
         let files = [
-            ReadFile::of("reports/report_dev.md", &text, Tokens(8_000)),
-            ReadFile::of("memory/notes.md", &text, Tokens(8_000)),
+            ReadFile::of(Language::English, "reports/report_dev.md", &text, Tokens(8_000)),
+            ReadFile::of(Language::English, "memory/notes.md", &text, Tokens(8_000)),
             ReadFile::unread("handoffs/x.json", &text),
         ];
-        let message = files_read(&files, 1);
+        let message = files_read(&files, 1).message(Language::English);
         let mut fence = text::Fence::default();
         let open: Vec<&str> = text::lines(&message)
             .filter(|line| !fence.covers(*line) && !line.text.is_empty())
@@ -423,7 +425,8 @@ fn finish_check_steps_down_rung_by_rung_at_exact_sizes() {
             assert_eq!(levels(&just), named(expected), "just under at rung {rung}");
             assert_eq!(just.tokens(), Tokens(size));
             assert_eq!(just.steps.len(), rung);
-            assert_eq!(just.text().matches("(summary; whole: reports/report_").count(), rung);
+            let summaries = pack.words().summary_of("reports/report_");
+            assert_eq!(just.text().matches(&summaries).count(), rung);
             match at(size - 1) {
                 Ok(lower) => {
                     assert!(rung < 2);
@@ -609,9 +612,12 @@ fn every_stage_knows_the_task_and_the_answers() {
                 let prompt = build(stage, &board, &mut Log::new(history.clone())).unwrap();
                 let text = prompt.text();
                 assert!(text.contains(task), "{name} {language} {stage:?}");
-                assert!(text.contains("# The task, the user's order\n"), "{stage:?}");
+                let words = pack.words();
+                let titles = [words.title_task(), words.title_answers()];
+                for title in titles {
+                    assert!(text.contains(&format!("# {title}\n")), "{stage:?}");
+                }
                 assert!(text.contains("user_choice: keep") && text.contains("按原样"), "{stage:?}");
-                assert!(text.contains("which are orders"), "{stage:?}");
             }
         }
     }
@@ -655,7 +661,10 @@ fn parts_of_a_template_that_were_not_filled_in_are_left_out() {
             let prompt = build(Stage::Main, &board, &mut Log::default()).unwrap();
             let named = |name: &str| prompt.sections.iter().find(|section| section.name == name);
             assert!(named("global context").is_none(), "{name} {language}: {}", prompt.text());
-            assert!(named("plan").unwrap().text().contains("(no task yet)"), "{name} {language}");
+            assert!(
+                named("plan").unwrap().text().contains(&pack.words().no_plan_task()),
+                "{name} {language}"
+            );
         }
     }
     // A mark that is never closed, or inside a sentence, hides nothing.

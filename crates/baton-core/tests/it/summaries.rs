@@ -87,7 +87,7 @@ fn summary(case: &Case, packs: &[Pack]) -> Summary {
 
 fn check_bounds(name: &str, summary: &Summary, pack: &Pack) {
     for (level, most) in [(Level::Summary, 9), (Level::Evidence, 49)] {
-        let shown = summary.render(level, &pack.policy.report_rules, "reports/report_x.md");
+        let shown = summary.render(level, &pack.policy, pack.words(), "reports/report_x.md");
         assert!(!shown.trim().is_empty(), "{name}: nothing at {level:?}");
         // Blockers are never cut: they count neither as lines nor by their length.
         let is_blocker = |line: &str| {
@@ -153,10 +153,10 @@ fn what_each_report_gives() {
     let mut out = String::new();
     for case in cases.iter().filter(|case| case.pack < 2) {
         let summary = summary(case, &packs);
-        let rules = &packs[case.pack].policy.report_rules;
+        let (policy, words) = (&packs[case.pack].policy, packs[case.pack].words());
         let (one, two) = (
-            summary.render(Level::Summary, rules, "r.md"),
-            summary.render(Level::Evidence, rules, "r.md"),
+            summary.render(Level::Summary, policy, words, "r.md"),
+            summary.render(Level::Evidence, policy, words, "r.md"),
         );
         out.push_str(&format!("=== {}\n{one}", case.name));
         if two != one {
@@ -172,8 +172,12 @@ fn a_report_that_says_nothing_gives_its_first_lines_and_its_path() {
     let lines: String = (1..30).map(|n| format!("line {n}\n")).collect();
     let agent = AgentName::new("TEST").unwrap();
     let summary = Summary::of(lines.as_bytes(), &agent, &packs[0].policy, None);
-    let shown =
-        summary.render(Level::Summary, &packs[0].policy.report_rules, "reports/report_test.md");
+    let shown = summary.render(
+        Level::Summary,
+        &packs[0].policy,
+        packs[0].words(),
+        "reports/report_test.md",
+    );
     assert!(summary.is_failure());
     assert_eq!(shown.lines().count(), 9);
     assert!(shown.starts_with("line 1\nline 2\n"));
@@ -192,7 +196,7 @@ fn the_fields_of_any_pack_come_from_its_policy() {
     fields.insert("mood".to_owned(), vec!["心情：".to_owned(), "Stimmung".to_owned()]);
     let report = "iteration: 3\n心情：平静\n\n## Stimmung im Text\n- heiter\n- ernst\n";
     let summary = Summary::of(report.as_bytes(), &agent, &pack.policy, None);
-    assert_eq!(summary.fields["mood"], "心情：平静; heiter; ernst");
+    assert_eq!(summary.fields["mood"], "心情：平静；heiter；ernst");
 }
 
 /// Layouts that the strict reader takes: whatever it says, the summary says.
@@ -237,7 +241,7 @@ fn a_summary_never_contradicts_the_strict_reader() {
     assert_eq!(summary.blockers, ["[impl] x"]);
     assert_eq!(summary.fields.get("coverage").map(String::as_str), Some("71%"));
     assert!(
-        !summary.render(Level::Evidence, &pack.policy.report_rules, "x").contains("(not found)")
+        !summary.render(Level::Evidence, &pack.policy, pack.words(), "x").contains("(not found)")
     );
     let listed = "iteration: 8\nverdict: PASS\nblockers: none\n\n## What changed\n- changed files: a.rs\n- src/lib.rs: fixed\n";
     let summary = Summary::of(listed.as_bytes(), &agent, &pack.policy, None);

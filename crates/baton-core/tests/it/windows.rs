@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use baton_core::history::{Block, Entry, Heading, render};
 use baton_core::id::{Iteration, Tokens};
+use baton_core::messages::Language;
 use baton_core::tokens;
 use baton_core::window::{Ask, Last, Log, Window};
 use proptest::prelude::*;
@@ -62,6 +63,7 @@ fn ask(last: usize, max_tokens: Option<u64>) -> Ask {
         milestones: true,
         before: None,
         goal: true,
+        language: Language::English,
     }
 }
 

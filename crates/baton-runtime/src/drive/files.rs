@@ -7,6 +7,7 @@ use baton_core::event::{
     ArchivedPlan, Event, HistoryText, LedgerSection, LedgerSummary, PromptLedger, ReportFacts,
 };
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
+use baton_core::messages::Language;
 use baton_core::notes;
 use baton_core::prompt::{Correction, Prompt};
 use baton_core::report::{self, Expected};
@@ -47,7 +48,12 @@ pub(super) fn left(board: &Board, seq: u64) -> Option<Left> {
 }
 
 /// The account of a prompt for the journal.
-pub(super) fn ledger(prompt: &Prompt, corrections: &[Correction], asked: &[Asked]) -> PromptLedger {
+pub(super) fn ledger(
+    words: Language,
+    prompt: &Prompt,
+    corrections: &[Correction],
+    asked: &[Asked],
+) -> PromptLedger {
     let of_prompt = prompt.sections.iter().map(|section| LedgerSection {
         name: section.name.clone(),
         level: section.level.map(u8::from),
@@ -57,7 +63,7 @@ pub(super) fn ledger(prompt: &Prompt, corrections: &[Correction], asked: &[Asked
     let of_corrections = corrections.iter().map(|correction| LedgerSection {
         name: "correction".to_owned(),
         level: None,
-        tokens: correction.tokens().0,
+        tokens: correction.tokens(words).0,
         cut: None,
     });
     let sections: Vec<LedgerSection> = of_prompt.chain(of_corrections).collect();
@@ -284,7 +290,7 @@ impl Drive<'_> {
         iteration: Iteration,
         report: &str,
     ) -> Result<(), Error> {
-        let policy = &self.around.board.pack.policy;
+        let (policy, words) = (&self.around.board.pack.policy, self.around.board.pack.words());
         let summary = Summary::of(report.as_bytes(), agent, policy, None);
         let file = load::text(&self.around.board.root.join(NOTES_FILE), load::SMALL);
         let file = match file {
@@ -293,7 +299,7 @@ impl Drive<'_> {
             // Notes help and decide nothing: a file that cannot be read is the user's to look at.
             Err(_) => return Ok(()),
         };
-        match notes::merged(&file, &summary.project_notes, agent, iteration) {
+        match notes::merged(words, &file, &summary.project_notes, agent, iteration) {
             Some(text) => self.write(NOTES_FILE, text.as_bytes()),
             None => Ok(()),
         }

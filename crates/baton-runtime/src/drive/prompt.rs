@@ -2,7 +2,7 @@
 
 use baton_core::event::StageId;
 use baton_core::id::{AgentName, MAIN, Tokens};
-use baton_core::machine::{Machine, StageLimits, is_measured_asked};
+use baton_core::machine::{StageLimits, is_measured_asked};
 use baton_core::plan::Plan;
 use baton_core::prompt::{
     FinishFacts, GateResult, OlderReports, Prompt, ReadFile, RunFacts, StageChange,
@@ -38,6 +38,7 @@ impl Drive<'_> {
     /// Facts of the run that are in no file of the blackboard.
     fn run_facts(&mut self, stage: &StageId, who: &For) -> Result<RunFacts, gather::Error> {
         let board = self.around.board;
+        let words = board.pack.words();
         let is_main = matches!(who, For::Main);
         let names = if is_main { self.snapshots.names() } else { &[] };
         let project_files = names.iter().map(|name| crate::walk::shown(name)).collect();
@@ -51,13 +52,18 @@ impl Drive<'_> {
         let machine = self.state.origin.machine.as_deref();
         let gates = &board.pack.policy.gates;
         let facts = machine.map(|machine| match who {
-            For::Main | For::FinishCheck => machine.facts_for_main(gates, limits.asks_measured),
-            For::Agent(_) | For::Subloop(_) => machine.facts(gates, &limits),
+            For::Main | For::FinishCheck => {
+                machine.facts_for_main(words, gates, limits.asks_measured)
+            }
+            For::Agent(_) | For::Subloop(_) => machine.facts(words, gates, &limits),
         });
         let mut facts = facts.unwrap_or_default();
         facts.extend(self.state.reports.gate_results.iter().map(|run| {
-            let how = if run.passed { "passed" } else { "failed" };
-            format!("gate `{}` {how} after {}, iteration {}", run.command, run.of, run.iteration)
+            let (command, of, iteration) = (&run.command, &run.of, run.iteration);
+            match run.passed {
+                true => words.machine_gate_passed(command, of, iteration),
+                false => words.machine_gate_failed(command, of, iteration),
+            }
         }));
         let changed = self.state.files.stage_changes.iter().cloned();
         let (count, last) = &self.state.reports.replaced;
@@ -68,7 +74,7 @@ impl Drive<'_> {
             machine: facts,
             project_files,
             changed: changed.map(|(stage, files)| StageChange { stage, files }).collect(),
-            compare: machine.and_then(Machine::comparison),
+            compare: machine.and_then(|machine| machine.comparison(words)),
             older_reports: OlderReports { count: *count, last: last.map(path).collect() },
             main_order: self.state.main_order(),
             settled: self.state.settled_reports(&self.rules()),
@@ -113,9 +119,12 @@ impl Drive<'_> {
         let half = window.map_or(u64::MAX, |window| window.0 / 2);
         let limit = self.around.board.config.context.prompt_limit.main.min(half);
         let mut room = (limit / 2).saturating_sub(self.state.tokens_read());
+        let words = self.around.board.pack.words();
         let files = paths.iter().map(|path| {
-            let file = match reading::text(&self.around.board.root, path) {
-                Ok(text) => ReadFile::of(path, &text, Tokens(room.min(reading::MOST_TOKENS))),
+            let file = match reading::text(words, &self.around.board.root, path) {
+                Ok(text) => {
+                    ReadFile::of(words, path, &text, Tokens(room.min(reading::MOST_TOKENS)))
+                }
                 Err(why) => ReadFile::unread(path, &why),
             };
             room = room.saturating_sub(baton_core::tokens::count(&file.text).0);

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use baton_core::messages::Language;
+
 use crate::beneath::{self, Root};
 use crate::load;
 
@@ -11,15 +13,15 @@ pub(super) const MOST_TOKENS: u64 = 8_000;
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The text of a file, or why it cannot be shown. A link may not lead out of its folder.
-pub(super) fn text(board: &Path, path: &str) -> Result<String, String> {
-    let missing = "there is no such file";
-    let (folder, inside) = path.split_once('/').ok_or(missing)?;
-    let root = Root::open(&board.join(folder), &[]).map_err(|_| missing)?;
+pub(super) fn text(words: Language, board: &Path, path: &str) -> Result<String, String> {
+    let missing = || words.read_missing();
+    let (folder, inside) = path.split_once('/').ok_or_else(missing)?;
+    let root = Root::open(&board.join(folder), &[]).map_err(|_| missing())?;
     let opened = root.read(inside).map_err(|error| match error {
-        beneath::Error::Missing(_) => missing.to_owned(),
-        other => other.to_string(),
+        beneath::Error::Missing(_) => missing(),
+        other => words.read_failed(other),
     })?;
     let bytes = load::opened(opened.file, Path::new(path), MOST_BYTES);
-    let bytes = bytes.map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+    let bytes = bytes.map_err(|error| words.read_failed(error))?;
+    String::from_utf8(bytes).map_err(|_| words.read_not_text())
 }

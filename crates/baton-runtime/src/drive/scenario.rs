@@ -224,12 +224,13 @@ impl Drive<'_> {
         let Some(text) = self.write_package(made, &path)? else { return Ok(Vec::new()) };
         let package = Injected { path: path.clone(), text };
         let limit = self.around.board.config.context.prompt_limit.agent;
+        let words = self.around.board.pack.words();
         let checked = handoff::check(&self.around.project.join(&path), &self.around.project);
         let reading = checked.ok().map(|checked| {
             let budget = Tokens(READING.0.min(limit / 2));
             Injected {
-                path: format!("{} (read for you)", last.folder),
-                text: checked.reading(budget).text(),
+                path: words.handoff_read(&last.folder),
+                text: checked.reading(words, budget).text(),
             }
         });
         Ok(vec![Some(package), reading])

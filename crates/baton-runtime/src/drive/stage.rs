@@ -67,7 +67,8 @@ impl Drive<'_> {
                 return self.commit(Event::Stopped { why });
             }
         };
-        let more: u64 = act.corrections.iter().map(|own| own.tokens().0).sum();
+        let words = self.around.board.pack.words();
+        let more: u64 = act.corrections.iter().map(|own| own.tokens(words).0).sum();
         if let Some(why) = self.state.would_exceed(prompt.tokens().0 + more) {
             return self.commit(Event::Stopped { why });
         }
@@ -86,7 +87,7 @@ impl Drive<'_> {
             stage: act.stage.clone(),
             attempt: act.attempt,
             snapshot: act.before.clone(),
-            ledger: Some(files::ledger(&prompt, &act.corrections, &asked)),
+            ledger: Some(files::ledger(words, &prompt, &act.corrections, &asked)),
             board: self.guard.differing(&self.state.files.board),
             project,
         };
@@ -218,6 +219,7 @@ impl Drive<'_> {
             attempt: act.attempt,
             prompt: text,
             corrections: &act.corrections,
+            words: self.around.board.pack.words(),
             limit: Duration::from_secs(act.limit_seconds),
             project: &self.around.project,
             board: &self.around.board.root,

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use baton_core::config::AgentSettings;
 use baton_core::event::{Runner, Spent, StageResult};
-use baton_core::prompt::Correction;
 use baton_core::turn::{Ending, Limits};
 
 use super::{Call, Executor, Hear, Outcome, Told, Unusable, all_tokens, whole_milliseconds};
@@ -177,14 +176,14 @@ impl Builtin {
                 let mut agent =
                     Agent::begin(setup, &folder, call.disk.clone()).map_err(unusable)?;
                 // A conversation that is not there any more begins with what was refused.
-                let refused = call.corrections.last().map(Correction::refused_answer);
+                let refused = call.corrections.last().map(|own| own.refused_answer(call.words));
                 let prompt = format!("{}{}", call.prompt, refused.unwrap_or_default());
                 agent.ask(&prompt).map_err(unusable)?;
                 agent
             }
         };
         if let Some(last) = call.corrections.last() {
-            agent.correct(last.number, &last.message).map_err(unusable)?;
+            agent.correct(last.number, &last.message(call.words)).map_err(unusable)?;
         }
         Ok(agent)
     }

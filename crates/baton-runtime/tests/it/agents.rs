@@ -145,6 +145,7 @@ fn call(program: &str, server: &Server, limit: Duration) -> Option<(Outcome, Tem
         attempt: Attempt(1),
         prompt: PROMPT,
         corrections: &[],
+        words: baton_core::messages::Language::English,
         limit,
         project: &project,
         board: &project.join(".baton"),

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::messages::Language;
+
 /// The longest string and list of each step.
 const STEPS: [(usize, usize); 5] = [(2_000, 40), (600, 16), (240, 8), (100, 4), (50, 2)];
 /// Turns that stay at the start and at the end, of each step.
@@ -13,16 +15,15 @@ const DEEPEST: usize = 16;
 
 /// Ever shorter forms of a document. A conversation first loses its middle, all but `turns`.
 pub(super) fn steps(
+    words: Language,
     value: &Value,
     turns: Option<&BTreeSet<u64>>,
 ) -> impl Iterator<Item = (String, String)> {
     let mut forms = Vec::new();
     if let (Some(turns), Value::Object(trace)) = (turns, value) {
         for ends in ENDS {
-            let Some((trace, left_out)) = without_middle(trace, ends, turns) else { break };
-            let how =
-                format!("{left_out} turns between start, end and those that failed are left out");
-            forms.push((Value::Object(trace), Some(how)));
+            let Some((trace, left_out)) = without_middle(words, trace, ends, turns) else { break };
+            forms.push((Value::Object(trace), Some(words.reading_middle(left_out))));
         }
     }
     let shortest = forms.last().cloned().unwrap_or_else(|| (value.clone(), None));
@@ -30,10 +31,9 @@ pub(super) fn steps(
     let whole: Vec<(String, String)> = whole.collect();
     let cut = STEPS.into_iter().map(move |(chars, items)| {
         let (form, how) = &shortest;
-        let own =
-            format!("texts over {chars} characters and lists over {items} entries are shortened");
-        let how = how.as_ref().map_or(own.clone(), |how| format!("{how}; {own}"));
-        (drawn(&shortened(form, chars, items, 0)), how)
+        let own = words.reading_shortened(chars, items);
+        let how: Vec<&String> = how.iter().chain([&own]).collect();
+        (drawn(&Shorter { words, chars, items }.of(form, 0)), words.clauses(&how))
     });
     whole.into_iter().chain(cut)
 }
@@ -42,56 +42,64 @@ fn drawn(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-fn shortened(value: &Value, chars: usize, items: usize, depth: usize) -> Value {
-    if depth > DEEPEST {
-        return Value::from("…");
-    }
-    match value {
-        Value::String(text) => Value::from(shortened_text(text, chars)),
-        Value::Array(list) if list.len() > items => {
-            let own = |value: &Value| shortened(value, chars, items, depth + 1);
-            let mut out: Vec<Value> = list[..items - 1].iter().map(own).collect();
-            out.push(Value::from(format!("[… {} left out …]", list.len() - items)));
-            out.extend(list.last().map(own));
-            Value::Array(out)
-        }
-        Value::Array(list) => {
-            list.iter().map(|value| shortened(value, chars, items, depth + 1)).collect()
-        }
-        Value::Object(map) => {
-            // Objects with many keys are lists by another name.
-            let most = items * 4;
-            let kept = map.iter().take(most);
-            let mut out: Map<String, Value> = kept
-                .map(|(key, value)| (key.clone(), shortened(value, chars, items, depth + 1)))
-                .collect();
-            if map.len() > most {
-                out.insert("…".to_owned(), Value::from(format!("{} left out", map.len() - most)));
-            }
-            Value::Object(out)
-        }
-        other => other.clone(),
-    }
+/// Shortens a document to the longest text and list that may stay.
+struct Shorter {
+    words: Language,
+    chars: usize,
+    items: usize,
 }
 
-fn shortened_text(text: &str, chars: usize) -> String {
-    let count = text.chars().count();
-    if count <= chars {
-        return text.to_owned();
+impl Shorter {
+    fn of(&self, value: &Value, depth: usize) -> Value {
+        if depth > DEEPEST {
+            return Value::from("…");
+        }
+        let own = |value: &Value| self.of(value, depth + 1);
+        match value {
+            Value::String(text) => Value::from(self.text(text)),
+            Value::Array(list) if list.len() > self.items => {
+                let mut out: Vec<Value> = list[..self.items - 1].iter().map(own).collect();
+                out.push(Value::from(self.words.left_out_mark(list.len() - self.items)));
+                out.extend(list.last().map(own));
+                Value::Array(out)
+            }
+            Value::Array(list) => list.iter().map(own).collect(),
+            Value::Object(map) => {
+                // Objects with many keys are lists by another name.
+                let most = self.items * 4;
+                let kept = map.iter().take(most);
+                let mut out: Map<String, Value> =
+                    kept.map(|(key, value)| (key.clone(), own(value))).collect();
+                if map.len() > most {
+                    let left = self.words.left_out_keys(map.len() - most);
+                    out.insert("…".to_owned(), Value::from(left));
+                }
+                Value::Object(out)
+            }
+            other => other.clone(),
+        }
     }
-    let start: String = text.chars().take(chars).collect();
-    format!("{start}… [{} more characters]", count - chars)
+
+    fn text(&self, text: &str) -> String {
+        let count = text.chars().count();
+        if count <= self.chars {
+            return text.to_owned();
+        }
+        let start: String = text.chars().take(self.chars).collect();
+        format!("{start}… {}", self.words.more_characters(count - self.chars))
+    }
 }
 
 /// The first two thirds and the last third of so many characters.
-pub(super) fn ends(text: &str, chars: usize) -> String {
+pub(super) fn ends(words: Language, text: &str, chars: usize) -> String {
     let count = text.chars().count();
     if count <= chars {
         return text.to_owned();
     }
     let border = |at: usize| text.char_indices().nth(at).map_or(text.len(), |(byte, _)| byte);
     let (head, tail) = (border(chars * 2 / 3), border(count - chars / 3));
-    format!("{}\n[… {} characters left out …]\n{}", &text[..head], count - chars, &text[tail..])
+    let mark = words.characters_left_out(count - chars);
+    format!("{}\n{mark}\n{}", &text[..head], &text[tail..])
 }
 
 /// The turn that each message belongs to: as it says itself, or counted by what the user says.
@@ -113,6 +121,7 @@ fn turns_of(messages: &[Value]) -> Vec<u64> {
 /// A trace without the middle of its conversation, and the number of turns that it lost. None where
 /// there is no middle.
 fn without_middle(
+    words: Language,
     trace: &Map<String, Value>,
     ends: u64,
     failed: &BTreeSet<u64>,
@@ -137,7 +146,7 @@ fn without_middle(
     let mut gap: Option<(u64, u64)> = None;
     let close = |gap: &mut Option<(u64, u64)>, kept: &mut Vec<Value>| {
         if let Some((from, to)) = gap.take() {
-            kept.push(Value::from(format!("[… turns {from} to {to} left out …]")));
+            kept.push(Value::from(words.turns_left_out(from, to)));
         }
     };
     for (message, turn) in messages.iter().zip(&numbers) {
