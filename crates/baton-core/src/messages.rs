@@ -6,8 +6,11 @@
 //! protocol (agents, verdicts, keys of a decision, names of tools and files) are the same in every
 //! language and are passed as arguments or written in code marks.
 
+use serde::{Deserialize, Serialize};
+
 /// The language of a pack's prompts and of what Baton says about a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Language {
     #[default]
     English,
@@ -68,11 +71,23 @@ macro_rules! messages {
 }
 
 pub mod agent;
+pub mod compaction;
 pub mod prompt;
+pub mod results;
 pub mod rules;
 pub mod terminal;
+pub mod tools;
 
 /// Every message of the table.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [prompt::TABLE, rules::TABLE, agent::TABLE, terminal::TABLE].into_iter().flatten()
+    let tables = [
+        prompt::TABLE,
+        rules::TABLE,
+        agent::TABLE,
+        compaction::TABLE,
+        results::TABLE,
+        tools::TABLE,
+        terminal::TABLE,
+    ];
+    tables.into_iter().flatten()
 }
