@@ -13,6 +13,7 @@ use baton_core::config::Config;
 use baton_core::event::{RunSetup, Runner, Spent, StageId, StageResult};
 use baton_core::id::{AgentName, Attempt, FINISH_CHECK, MAIN, Tokens};
 use baton_core::message::{Format, Message, Request, Stop};
+use baton_core::messages::Language;
 use baton_core::prompt::Correction;
 
 use crate::agent::Mind;
@@ -41,6 +42,10 @@ pub struct Call<'a> {
     pub confined: bool,
     /// Whether it may change the project's files.
     pub writes: bool,
+    /// The language of the pack.
+    pub language: Language,
+    /// Who works here and how, as the pack says it.
+    pub conduct: &'a str,
     /// The agents that a decision may name, where one is wanted.
     pub agents: &'a [AgentName],
     /// By which everything that it starts can be found again.

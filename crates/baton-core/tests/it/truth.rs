@@ -6,6 +6,7 @@ use baton_core::fold::Settings;
 use baton_core::id::ObservationId;
 use baton_core::lab::truth::{self, SentResult, Verdict};
 use baton_core::message::{Message, Part, Role, ToolCall};
+use baton_core::messages::Language;
 use baton_core::observation::{self, Envelope, Status, plain};
 use baton_core::thread::compact;
 use baton_core::thread::{Item, Results, Seen, Thread};
@@ -417,7 +418,7 @@ proptest! {
 
 /// A result as the tool returned it, in the words of a request that has all of it.
 fn returned(seen: &Seen) -> String {
-    plain::plain(&seen.tool, &seen.envelope).text(seen.id)
+    plain::plain(&seen.tool, &seen.envelope, Language::English).text(seen.id)
 }
 
 /// A step of a generated conversation. Numbers are taken modulo what there is.

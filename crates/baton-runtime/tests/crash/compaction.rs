@@ -167,7 +167,7 @@ fn histories(folder: &Path) -> Vec<History> {
 fn history(folder: &Path) -> History {
     let opened = Transcript::open(folder, Disk::default()).unwrap();
     let limits = Limits { steps: 200, tokens: None };
-    let tools = tool::offered(opened.head.writes, true, None);
+    let tools = tool::offered(opened.head.writes, true, None, Default::default());
     let mut own = Conversation::new(Protocol::Native, tools, limits, room());
     let (mut folds, mut compactions, mut asked) = (0, 0, Vec::new());
     let mut task = String::new();
