@@ -144,7 +144,7 @@ impl Pack {
         Language::of(&self.language)
     }
 
-    /// What the built-in agent is told first as this agent: who works here, and how.
+    /// The beginning of the built-in agent's system prompt as this agent: who works here, and how.
     pub fn conduct(&self, agent: &AgentName) -> String {
         let own = self.prompts.iter().find(|(name, _)| **name == *SYSTEM);
         match own {

@@ -411,7 +411,7 @@ impl Thread {
         }
     }
 
-    /// The same conversation with what code says in it in this language; set before anything is said.
+    /// The same, empty, conversation with code's own words in this language.
     pub fn speaking(mut self, language: Language) -> Thread {
         self.language = language;
         self

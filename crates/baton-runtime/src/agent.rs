@@ -117,7 +117,7 @@ pub struct Setup {
     pub cost_limit: Option<u64>,
     /// Facts about the machine that it knows from the beginning, one per line.
     pub facts: Vec<String>,
-    /// Who works here and how, as a pack says it. `None`: Baton's coding agent.
+    /// The pack's words about who works here and how. `None`: Baton's coding agent.
     pub conduct: Option<String>,
     /// Keeps the project before a turn changes it. `None`: somebody else does, or nothing is changed.
     pub turns: Option<Turns>,
@@ -169,7 +169,7 @@ fn system(
     out
 }
 
-/// What every agent is told about its results.
+/// The words about results, the same for every agent.
 fn common_words(language: Language) -> &'static str {
     match language {
         Language::English => include_str!("agent/common.en.md").trim_end(),
@@ -177,7 +177,7 @@ fn common_words(language: Language) -> &'static str {
     }
 }
 
-/// How many calls an answer may have.
+/// The words about the number of calls in one answer.
 fn calls_words(protocol: Protocol, language: Language) -> String {
     match protocol {
         Protocol::Native => language.several_calls(),
@@ -185,7 +185,7 @@ fn calls_words(protocol: Protocol, language: Language) -> String {
     }
 }
 
-/// Of the agent of `exec` and `chat`, which has a person to talk to and no pack.
+/// The words for the agent of `exec` and `chat`, which talks to a user and has no pack.
 fn coding_words(protocol: Protocol) -> String {
     let language = Language::English;
     let end = match protocol {
@@ -199,7 +199,7 @@ fn coding_words(protocol: Protocol) -> String {
         .replace("{{common}}", common_words(language))
 }
 
-/// Of the agent of a stage. The form of its last message is its prompt's alone to say.
+/// The words for the agent of a stage. The form of its last message is its prompt's alone to say.
 fn stage_words(conduct: &str, protocol: Protocol, language: Language) -> String {
     let end = match protocol {
         Protocol::Native => language.end_without_call(),

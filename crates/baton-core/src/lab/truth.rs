@@ -30,7 +30,7 @@ const FOLDED: [&str; 2] = ["[folded", "[已折叠"];
 /// What the header of a short form has.
 const SHORTENED: [&str; 2] = ["; shortened", "; 已缩短"];
 
-/// What names in a stub come after.
+/// The words before the names in a stub.
 const NAMES: [&str; 2] = ["names in it, among others: ", "其中的部分名称："];
 
 /// Characters of a quote.

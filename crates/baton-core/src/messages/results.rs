@@ -1,4 +1,4 @@
-//! What the results of tools look like to a model: header lines, stubs, short forms, notes.
+//! The form of tool results as a model sees them: header lines, stubs, short forms, notes.
 //!
 //! Marks that code reads back are code and the same in every language: `[o12]`, `[lines 3-9: same as
 //! o1 lines 3-9]`, `[lines 5-9 are left out here; Recall o3 from=5 lines=5]`, `[40 lines]`,

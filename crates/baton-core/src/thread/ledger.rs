@@ -34,11 +34,11 @@ pub struct Ledger {
 struct Change {
     /// By edits, in the numbers that the lines have now.
     lines: Vec<(u64, u64)>,
-    /// Where it is not known which lines.
+    /// The changes whose lines are not known.
     how: IndexSet<How>,
 }
 
-/// How a file was changed as a whole.
+/// The kind of change that a whole file had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum How {
     Written,

@@ -33,7 +33,7 @@ fn room() -> Room {
     let keys = vec!["done".to_owned()];
     let compaction = Settings { strategy: Strategy::Handover, compact_at: 10_000, keep: 3, keys };
     let folding = fold::Settings { fold_at: 2_500, ..fold::Settings::default() };
-    Room { folding, compaction, results: Results::Plain }
+    Room { folding, compaction, results: Results::Plain, ..Room::default() }
 }
 
 /// Each of them can be done again without harm.
