@@ -692,7 +692,7 @@ pub(crate) struct PackShowArgs {
     /// [default: the blackboard's, or en]
     #[arg(long, value_name = "LANG")]
     pub(crate) lang: Option<String>,
-    /// Print the prompt of this agent (MAIN, FINISH_REVIEW and SUMMARY too)
+    /// Print the prompt of this agent (MAIN, FINISH_REVIEW, SUMMARY and SYSTEM too)
     #[arg(long, value_name = "AGENT", conflicts_with = "policy")]
     pub(crate) prompt: Option<String>,
     /// Print the policy

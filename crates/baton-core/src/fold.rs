@@ -14,6 +14,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use crate::fact::{self, Class, Fact};
 use crate::id::ObservationId;
+use crate::messages::Language;
 use crate::text;
 
 /// What a provider charges for a token, as parts of what it charges for plain input.
@@ -260,12 +261,13 @@ pub enum Of<'a> {
 }
 
 /// What is left of a result.
-pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
-    let since = match own.of {
-        Of::Past => "; the file has changed since, so no lines of it are shown",
-        Of::File(_) | Of::Other => "",
+pub fn stub(own: Folded<'_>, known: &mut Known, language: Language) -> String {
+    let title = text::shown(own.title, TITLE);
+    let title = match own.of {
+        Of::Past => language.past_without_lines(title),
+        Of::File(_) | Of::Other => title,
     };
-    let mut out = format!("[folded {}: {}{since}]\n", own.id, text::shown(own.title, TITLE));
+    let mut out = format!("{}\n", language.folded(own.id, title));
     let lines = match own.of {
         Of::File(file) => lines_spoken_of(own.text, file, known),
         Of::Past | Of::Other => String::new(),
@@ -273,7 +275,8 @@ pub fn stub(own: Folded<'_>, known: &mut Known) -> String {
     let alike = if own.of == Of::Other { ALIKE } else { NAMES };
     let names = names(own.text, &lines, known, alike);
     if !names.is_empty() {
-        out.push_str(&format!("names in it, among others: {}\n", names.join(" ")));
+        out.push_str(&language.names_among_others(names.join(" ")));
+        out.push('\n');
     }
     out.push_str(&lines);
     out.truncate(out.trim_end_matches('\n').len());

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::id::Mtime;
+use crate::messages::Language;
 use crate::text;
 
 /// The time of each file as the agent last saw or made it.
@@ -17,11 +18,13 @@ pub struct Freshness {
 
 impl Freshness {
     /// The file was read now. A note, where somebody else changed it since the last time.
-    pub fn read(&mut self, file: &str, mtime: Mtime) -> Option<String> {
+    pub fn read(&mut self, file: &str, mtime: Mtime, language: Language) -> Option<String> {
         let before = self.seen.insert(file.to_owned(), mtime);
         // Older than before is a change too: a file may be put back.
         let is_told = self.by_command.get(file) == Some(&mtime);
-        before.filter(|before| *before != mtime && !is_told).map(|_| note(file))
+        before
+            .filter(|before| *before != mtime && !is_told)
+            .map(|_| language.modified_externally(text::shown(file, 4_096)))
     }
 
     /// A command of the agent changed the file; it has this time now. What is in it the agent has yet
@@ -57,9 +60,4 @@ impl Freshness {
     pub fn changed_since_read(&self, file: &str, mtime: Mtime) -> bool {
         self.seen.get(file).is_some_and(|seen| *seen != mtime)
     }
-}
-
-/// The words that a reading carries.
-fn note(file: &str) -> String {
-    format!("Note: {} was modified externally.", text::shown(file, 4_096))
 }

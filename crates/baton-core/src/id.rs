@@ -19,8 +19,11 @@ pub const FINISH_CHECK: &str = "FINISH_CHECK";
 /// The prompt that archives old history; a file name beside the agents' ones.
 pub const SUMMARY: &str = "SUMMARY";
 
+/// What the built-in agent is told first in every stage: who works here, and how. Optional.
+pub const SYSTEM: &str = "SYSTEM";
+
 /// Words of the workflow that no pack may use for an agent.
-pub const RESERVED: [&str; 6] = [MAIN, USER, FINISH, FINISH_REVIEW, FINISH_CHECK, SUMMARY];
+pub const RESERVED: [&str; 7] = [MAIN, USER, FINISH, FINISH_REVIEW, FINISH_CHECK, SUMMARY, SYSTEM];
 
 /// An agent's name: upper case in text, lower case in file names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]

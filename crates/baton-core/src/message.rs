@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::document::Strict;
 use crate::id::Tokens;
+use crate::messages::Language;
 use crate::problem::Problem;
 use crate::text;
 
@@ -247,17 +248,14 @@ impl Answer {
     }
 
     /// What the model is told of its calls that were not run; stands behind the other results.
-    pub fn complaint(&self) -> Option<Part> {
+    pub fn complaint(&self, language: Language) -> Option<String> {
         let lines = self.broken_calls.iter().map(|call| {
-            format!(
-                "Your call of `{}` was not run: {}. Its arguments as they came: {}",
-                text::shown(&call.name, 80),
-                call.why,
-                text::shown(&call.arguments, 400)
-            )
+            let (name, arguments) =
+                (text::shown(&call.name, 80), text::shown(&call.arguments, 400));
+            language.call_not_run(name, &call.why, arguments)
         });
         let lines: Vec<String> = lines.collect();
-        (!lines.is_empty()).then(|| Part::Text { text: lines.join("\n") })
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {

@@ -6,8 +6,13 @@
 //! protocol (agents, verdicts, keys of a decision, names of tools and files) are the same in every
 //! language and are passed as arguments or written in code marks.
 
+use serde::{Deserialize, Serialize};
+
 /// The language of a pack's prompts and of what Baton says about a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Language {
     #[default]
     English,
@@ -93,12 +98,25 @@ macro_rules! messages {
 }
 
 pub mod agent;
+pub mod compaction;
 pub mod pack;
 pub mod prompt;
+pub mod results;
 pub mod rules;
 pub mod terminal;
+pub mod tools;
 
 /// Every message of the table.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [prompt::TABLE, rules::TABLE, agent::TABLE, pack::TABLE, terminal::TABLE].into_iter().flatten()
+    let tables = [
+        prompt::TABLE,
+        rules::TABLE,
+        agent::TABLE,
+        pack::TABLE,
+        compaction::TABLE,
+        results::TABLE,
+        tools::TABLE,
+        terminal::TABLE,
+    ];
+    tables.into_iter().flatten()
 }

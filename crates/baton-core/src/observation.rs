@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::document::{Bounds, Document};
 use crate::id::ObservationId;
+use crate::messages::Language;
 use crate::problem::Problem;
 
 /// An envelope that is larger was not made by a tool of ours, which bound their output.
@@ -140,7 +141,12 @@ pub fn outcome(output: &str) -> Option<(&str, bool)> {
 }
 
 /// The stub of a tool result.
-pub fn compress(tool: &str, envelope: &Envelope, id: ObservationId) -> Compressed {
+pub fn compress(
+    tool: &str,
+    envelope: &Envelope,
+    id: ObservationId,
+    language: Language,
+) -> Compressed {
     let stub = |data, observation, omitted| Compressed {
         status: envelope.status,
         data,
@@ -151,7 +157,7 @@ pub fn compress(tool: &str, envelope: &Envelope, id: ObservationId) -> Compresse
     if let Some(own) = envelope.stub_of {
         return stub(envelope.data.clone(), own, envelope.omitted.clone());
     }
-    let (data, omitted) = shorten::data(tool, &envelope.data, id);
+    let (data, omitted) = shorten::data(tool, &envelope.data, id, language);
     let short = stub(data, id, omitted);
     if kept(&short).len() <= whole(envelope).len() {
         return short;

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
-use crate::id::{AgentName, FINISH_REVIEW, MAIN, RESERVED, SUMMARY};
+use crate::id::{AgentName, FINISH_REVIEW, MAIN, RESERVED, SUMMARY, SYSTEM};
 use crate::messages::Language;
 use crate::plan::Plan;
 use crate::policy::{self, Policy};
@@ -62,7 +62,7 @@ pub struct Pack {
     pub manifest: Manifest,
     pub language: String,
     pub policy: Policy,
-    /// By agent; MAIN, FINISH_REVIEW and SUMMARY among them.
+    /// By agent; MAIN, FINISH_REVIEW, SUMMARY and, where the pack has it, SYSTEM among them.
     pub prompts: BTreeMap<AgentName, String>,
     /// What `init` writes for a person to fill.
     pub global_context: String,
@@ -110,10 +110,10 @@ impl Manifest {
         self.agents.iter().map(|agent| agent.name.clone()).collect()
     }
 
-    /// Everybody who has a prompt.
+    /// Everybody who has a prompt, or may have one.
     pub fn prompt_names(&self) -> Vec<AgentName> {
-        let others =
-            [MAIN, FINISH_REVIEW, SUMMARY].map(|name| AgentName::new(name).expect("a valid name"));
+        let others = [MAIN, FINISH_REVIEW, SUMMARY, SYSTEM];
+        let others = others.map(|name| AgentName::new(name).expect("a valid name"));
         self.agent_names().into_iter().chain(others).collect()
     }
 
@@ -174,6 +174,15 @@ impl Pack {
     /// The language of what Baton says around the pack's own prompts.
     pub fn words(&self) -> Language {
         Language::of(&self.language)
+    }
+
+    /// The beginning of the built-in agent's system prompt as this agent: who works here, and how.
+    pub fn conduct(&self, agent: &AgentName) -> String {
+        let own = self.prompts.iter().find(|(name, _)| **name == *SYSTEM);
+        match own {
+            Some((_, text)) => text.trim_end().replace("{agent}", agent.as_str()),
+            None => self.words().default_conduct(agent),
+        }
     }
 
     /// The pack in one of its languages. Warnings do not stop it; `check` lists them.
@@ -260,6 +269,7 @@ fn prompts(
             Some(prompt) if !prompt.trim().is_empty() => {
                 prompts.insert(name, prompt.clone());
             }
+            None if name == *SYSTEM => {}
             Some(_) => problems
                 .push(Problem::new("pack-empty-prompt", "the prompt is empty").in_file(path)),
             None => {

@@ -18,8 +18,10 @@ use crate::fact::{self, Class};
 use crate::fold::{self, Folded, Kind, Known, Of, Settings, Weight};
 use crate::id::ObservationId;
 use crate::message::{Message, Part};
+use crate::messages::Language;
+use crate::messages::results::Thing;
 use crate::observation::plain::{self, Plain};
-use crate::observation::{self, Envelope, Status, cut, shapes};
+use crate::observation::{self, Envelope, Status, cut};
 use crate::text;
 use same::Same;
 
@@ -81,6 +83,8 @@ pub struct Seen {
     /// As it is sent.
     pub text: String,
     pub form: Form,
+    /// The language of what code says about it; its thread's.
+    language: Language,
     /// Characters that it may take, where not all of it fits.
     most: Option<usize>,
     /// Tokens of it, roughly.
@@ -108,7 +112,9 @@ impl Seen {
     ) -> Seen {
         let (files, target) = (files_of(arguments), target_of(arguments));
         let (text, form) = (String::new(), Form::Whole);
-        Seen { id, call, tool, target, files, envelope, text, form, most: None, size: 0 }
+        let language = Language::default();
+        let (most, size) = (None, 0);
+        Seen { id, call, tool, target, files, envelope, text, form, language, most, size }
     }
 
     pub fn is_error(&self) -> bool {
@@ -130,7 +136,7 @@ impl Seen {
     }
 
     fn plain(&self) -> Plain {
-        plain::plain(&self.tool, &self.envelope)
+        plain::plain(&self.tool, &self.envelope, self.language)
     }
 
     /// The whole text of it.
@@ -140,8 +146,10 @@ impl Seen {
 
     /// Its description in one line, without what its short form leaves out.
     pub fn described(&self) -> String {
-        let title = self.plain().title.replace(&format!("; {}", shapes::IS_PAST), "");
-        let title = title.split("; shortened").next().unwrap_or_default().to_owned();
+        let fact = |words: String| format!("; {words}");
+        let title = self.plain().title.replace(&fact(self.language.file_is_past()), "");
+        let shortened = fact(self.language.shortened());
+        let title = title.split(&shortened).next().unwrap_or_default().to_owned();
         match title.strip_prefix(self.tool.as_str()) {
             Some(rest) if rest.starts_with(':') && !self.target.is_empty() => {
                 format!("{} {}{rest}", self.tool, self.target)
@@ -200,7 +208,7 @@ impl Seen {
     fn unfold(&mut self, is_past: bool, results: Results, same: &mut Same) {
         let Plain { mut title, mut body } = self.plain();
         if is_past && self.shows_file() && !self.was_past() {
-            title.push_str("; the file has changed since, these are the old lines");
+            title.push_str(&format!("; {}", self.language.lines_are_past()));
         }
         self.form = Form::Whole;
         let at_end = self.most.map_or(0, |most| if self.shows_file() { 0 } else { most / 2 });
@@ -208,7 +216,7 @@ impl Seen {
             && let Some(cut) = cut::by_lines(self.id, &body, most, at_end, self.is_truncated())
         {
             (self.form, body) = (Form::Cut, cut);
-            title.push_str("; cut, because not all of it fits into the window");
+            title.push_str(&format!("; {}", self.language.cut_to_fit()));
         }
         if results == Results::Json && self.form == Form::Whole {
             self.text = observation::sent(&self.envelope, self.id);
@@ -239,10 +247,12 @@ impl Seen {
         if !self.is("bash") || self.envelope.stub_of.is_some() {
             return title;
         }
-        match title.contains(plain::NOT_ALL) {
-            true => title.replace(plain::NOT_ALL, ""),
-            false => format!("{title}; {}", text::counted(shown.lines().count(), "line")),
+        let not_all = self.language.not_all();
+        if title.contains(&not_all) {
+            return title.replace(&not_all, "");
         }
+        let lines = self.language.counted(shown.lines().count() as u64, Thing::Line);
+        format!("{title}; {lines}")
     }
 
     /// `is_past`: the file that it shows was changed since.
@@ -259,7 +269,7 @@ impl Seen {
         };
         let title = self.title_of_stub(shown);
         let folded = Folded { id: self.id, title: &title, text: shown, of };
-        let mut stub = fold::stub(folded, known);
+        let mut stub = fold::stub(folded, known, self.language);
         if self.is("bash") && of == Of::Other {
             // What a run came to must not have to be asked for again.
             let cut = self.is_truncated().then_some(self.id);
@@ -344,9 +354,6 @@ pub fn flat(arguments: &serde_json::Map<String, Value>) -> String {
 /// A stub has at most this part of the result, in tenths.
 const WORTH: usize = 7;
 
-/// The beginning of the words on results that were folded.
-const FOLDED: &str = "[Baton: to save room, these results above are now stubs: ";
-
 /// Views of one file that stay whole.
 const VIEWS: usize = 2;
 
@@ -378,6 +385,7 @@ pub struct Thread {
     results: Results,
     /// Results that were there at the last fold and not among the newest.
     judged: usize,
+    language: Language,
     pub folding: Settings,
 }
 
@@ -398,8 +406,15 @@ impl Thread {
             same: Same::default(),
             results,
             judged: 0,
+            language: Language::default(),
             folding,
         }
+    }
+
+    /// The same, empty, conversation with code's own words in this language.
+    pub fn speaking(mut self, language: Language) -> Thread {
+        self.language = language;
+        self
     }
 
     /// The records of the parts that left, the oldest first.
@@ -441,6 +456,7 @@ impl Thread {
 
     pub fn push(&mut self, mut item: Item) {
         if let Item::Observation(seen) = &mut item {
+            seen.language = self.language;
             seen.unfold(false, self.results, &mut self.same);
         }
         self.items.push(item);
@@ -549,7 +565,7 @@ impl Thread {
                 }
             }
             if let Some(Item::Assistant(message)) = said.and_then(|at| span[at].take()) {
-                items.push(Item::Assistant(compact::without_calls(&message)));
+                items.push(Item::Assistant(compact::without_calls(&message, self.language)));
             }
             if items.len() - before < span.len() {
                 changed = changed.min(before);
@@ -595,11 +611,9 @@ impl Thread {
             }
             _ => None,
         });
-        let note = format!(
-            "{FOLDED}{}. Recall shows one of them again.]",
-            id_list(&folded.collect::<Vec<_>>())
-        );
-        self.announce(note);
+        let ids = id_list(&folded.collect::<Vec<_>>());
+        let language = self.language;
+        self.announce(language.folded_results() + &language.folded_results_end(ids));
         from
     }
 
@@ -763,21 +777,20 @@ fn shorter(item: &Item) -> Option<(usize, Envelope)> {
     if seen.form == Form::Stub || seen.envelope.stub_of.is_some() || seen.is("read") {
         return None;
     }
-    let kept = observation::compress(&seen.tool, &seen.envelope, seen.id);
+    let kept = observation::compress(&seen.tool, &seen.envelope, seen.id, seen.language);
     kept.omitted.as_ref()?;
     let kept: Envelope = kept.into();
-    let size = fold::size(&plain::plain(&seen.tool, &kept).text(seen.id));
+    let size = fold::size(&plain::plain(&seen.tool, &kept, seen.language).text(seen.id));
     (size < seen.size).then_some((size, kept))
 }
 
 /// The short form, with the names that it leaves out and nothing else tells.
 fn leave_names(seen: &mut Seen, mut kept: Envelope, known: &mut Known) {
-    let short = plain::plain(&seen.tool, &kept).body;
+    let short = plain::plain(&seen.tool, &kept, seen.language).body;
     let whole = seen.body();
     let names = fold::names(&whole, &short, known, fold::ALIKE);
     if let Some(omitted) = kept.omitted.as_mut().filter(|_| !names.is_empty()) {
-        omitted.push_str("; in it: ");
-        omitted.push_str(&names.join(" "));
+        omitted.push_str(&format!("; {}", seen.language.names_in_it(names.join(" "))));
     }
     (seen.envelope, seen.most) = (kept, None);
 }

@@ -21,6 +21,7 @@ use crate::id::{ObservationId, Tokens};
 use crate::message::{
     Answer, Message, Part, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage,
 };
+use crate::messages::Language;
 use crate::observation::Envelope;
 use crate::text;
 use crate::thread::compact::{self, Plan, Strategy};
@@ -47,6 +48,8 @@ pub struct Room {
     pub folding: fold::Settings,
     pub compaction: compact::Settings,
     pub results: Results,
+    /// The language of what code says to the model.
+    pub language: Language,
 }
 
 impl Default for Room {
@@ -63,7 +66,7 @@ impl Room {
         if !folds {
             (folding.fold_at, folding.batch) = (usize::MAX, usize::MAX);
         }
-        Room { folding, compaction, results: Results::default() }
+        Room { folding, compaction, results: Results::default(), language: Language::default() }
     }
 }
 
@@ -225,6 +228,7 @@ pub struct Conversation {
     protocol: Protocol,
     tools: Vec<Offered>,
     limits: Limits,
+    language: Language,
     thread: Thread,
     compaction: compact::Settings,
     /// What the provider counted at the last call, in and out, with what came and left until the
@@ -263,14 +267,15 @@ impl Conversation {
         limits: Limits,
         room: Room,
     ) -> Conversation {
-        let Room { folding, compaction, results } = room;
+        let Room { folding, compaction, results, language } = room;
         let is_handed_over = compaction.strategy == Strategy::Handover;
         let words_only = is_handed_over.then_some(compaction.keep);
         Conversation {
             protocol,
             tools,
             limits,
-            thread: Thread::new(folding, words_only, results),
+            language,
+            thread: Thread::new(folding, words_only, results).speaking(language),
             compaction,
             used: None,
             appended: 0,
@@ -387,7 +392,7 @@ impl Conversation {
         ask: &SummaryAsk<'_>,
     ) -> (Request, String) {
         let SummaryAsk { focus, percent, now } = *ask;
-        let words = compact::request_text(&self.compaction, focus);
+        let words = compact::request_text(&self.compaction, focus, self.language);
         let mut request = self.request(layers);
         request.max_output = Tokens(self.compaction.summary_tokens());
         request.temperature = Some(0.0);
@@ -395,7 +400,7 @@ impl Conversation {
         let most = percent.map(|percent| self.estimate(&request) / 100 * percent / 5 * 4);
         match plan.strategy {
             Strategy::Archive => {
-                let system = compact::archive_prompt(&self.compaction, focus);
+                let system = compact::archive_prompt(&self.compaction, focus, self.language);
                 (request.system, request.tools) = (vec![system], Vec::new());
                 let material = self.thread.material(plan, &layers.facts, now);
                 // Four characters are about a token; half of them at each end.
@@ -440,15 +445,15 @@ impl Conversation {
     /// An answer as a summary, or why it is none.
     pub fn checked_summary(&self, plan: &Plan, answer: &str) -> Result<String, String> {
         let replaces = self.thread.size_leaving(plan);
-        compact::checked(plan, &self.compaction, answer, replaces)
+        compact::checked(plan, &self.compaction, answer, replaces, self.language)
     }
 
     fn compacted(&mut self, compacted: &Compacted) {
         let before = self.size();
         let Compacted { plan, request, summary, why, usage } = compacted;
         self.count(usage);
-        let why = why.as_deref().unwrap_or("There is no summary, keeping recent history only.");
-        let summary = summary.as_deref().ok_or(why);
+        let why = why.clone().unwrap_or_else(|| self.language.no_summary_made());
+        let summary = summary.as_deref().ok_or(why.as_str());
         self.changed(0, |thread| {
             thread.compact(plan, request, summary);
             0
@@ -613,7 +618,7 @@ impl Conversation {
             self.push(Item::Assistant(answer.message()));
             return Phase::Ended(Ending::Failed(format!("the model refused: {words}")));
         }
-        let action = protocol::action(self.protocol, answer, self.calls);
+        let action = protocol::action(self.protocol, answer, self.calls, self.language);
         self.push(Item::Assistant(action.message));
         self.calls += u32::try_from(action.calls.len()).unwrap_or(u32::MAX);
         self.is_answer_malformed = action.complaint.is_some();
@@ -766,7 +771,7 @@ impl Conversation {
     /// The next call of the model.
     pub fn request(&self, layers: &Layers) -> Request {
         let tools: Vec<Tool> = self.tools.iter().map(|own| own.tool.clone()).collect();
-        let system = protocol::system(self.protocol, &layers.system, &tools);
+        let system = protocol::system(self.protocol, &layers.system, &tools, self.language);
         let mut system = vec![system];
         system.extend(Some(layers.rules.clone()).filter(|rules| !rules.is_empty()));
         system.extend(Some(self.thread.archive()).filter(|archive| !archive.is_empty()));

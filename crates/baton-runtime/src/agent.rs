@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use baton_core::event::Runner;
 use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{Answer, Request, ToolCall, Usage};
+use baton_core::messages::Language;
 use baton_core::observation::Envelope;
 use baton_core::text;
 use baton_core::thread::compact::{self, Plan, Strategy};
@@ -116,6 +117,8 @@ pub struct Setup {
     pub cost_limit: Option<u64>,
     /// Facts about the machine that it knows from the beginning, one per line.
     pub facts: Vec<String>,
+    /// The pack's words about who works here and how. `None`: Baton's coding agent.
+    pub conduct: Option<String>,
     /// Keeps the project before a turn changes it. `None`: somebody else does, or nothing is changed.
     pub turns: Option<Turns>,
 }
@@ -149,23 +152,69 @@ pub fn brief(call: &ToolCall) -> String {
 
 /// L1. Every word of it is in every request. What depends on how an action is written must not
 /// contradict the protocol's own words.
-fn system(root: &Path, protocol: Protocol, facts: &[String]) -> String {
-    let (end, calls) = match protocol {
-        Protocol::Native => (
-            "Then answer in plain text without a tool call:",
-            "One answer may have several calls, also edits and then a command that checks them: they run in order.",
-        ),
-        Protocol::Json | Protocol::React => (
-            "Then end with Finish, whose answer says",
-            "One answer has one call: you see its result before you choose the next one.",
-        ),
+fn system(
+    root: &Path,
+    protocol: Protocol,
+    facts: &[String],
+    conduct: Option<&str>,
+    language: Language,
+) -> String {
+    let words = match conduct {
+        Some(conduct) => stage_words(conduct, protocol, language),
+        None => coding_words(protocol),
     };
-    let words = include_str!("agent/system.md").trim_end();
-    let words = words.replace("{{end}}", end).replace("{{calls}}", calls);
     let root = text::shown(&root.to_string_lossy(), 400);
-    let mut out = format!("{words}\n\nProject root: {root}\n");
+    let mut out = format!("{words}\n\n{}\n", language.project_root(root));
     facts.iter().for_each(|fact| out.push_str(&format!("- {fact}\n")));
     out
+}
+
+/// The words about results, the same for every agent.
+fn common_words(language: Language) -> &'static str {
+    match language {
+        Language::English => include_str!("agent/common.en.md").trim_end(),
+        Language::Chinese => include_str!("agent/common.zh.md").trim_end(),
+    }
+}
+
+/// The words about the number of calls in one answer.
+fn calls_words(protocol: Protocol, language: Language) -> String {
+    match protocol {
+        Protocol::Native => language.several_calls(),
+        Protocol::Json | Protocol::React => language.one_call(),
+    }
+}
+
+/// The words for the agent of `exec` and `chat`, which talks to a user and has no pack.
+fn coding_words(protocol: Protocol) -> String {
+    let language = Language::English;
+    let end = match protocol {
+        Protocol::Native => "Then answer in plain text without a tool call:",
+        Protocol::Json | Protocol::React => "Then end with Finish, whose answer says",
+    };
+    let words = include_str!("agent/coding.md").trim_end();
+    words
+        .replace("{{end}}", end)
+        .replace("{{calls}}", &calls_words(protocol, language))
+        .replace("{{common}}", common_words(language))
+}
+
+/// The words for the agent of a stage. The form of its last message is its prompt's alone to say.
+fn stage_words(conduct: &str, protocol: Protocol, language: Language) -> String {
+    let end = match protocol {
+        Protocol::Native => language.end_without_call(),
+        Protocol::Json | Protocol::React => language.end_with_finish(),
+    };
+    let words = match language {
+        Language::English => include_str!("agent/stage.en.md").trim_end(),
+        Language::Chinese => include_str!("agent/stage.zh.md").trim_end(),
+    };
+    // The pack's own words come last: nothing in them is a place to fill.
+    words
+        .replace("{{end}}", &end)
+        .replace("{{calls}}", &calls_words(protocol, language))
+        .replace("{{common}}", common_words(language))
+        .replace("{{conduct}}", conduct)
 }
 
 impl Agent {
@@ -174,7 +223,8 @@ impl Agent {
         let (mind, shop) = (&setup.mind, &setup.workshop);
         let head = Head::new(mind.protocol, &mind.model, shop.root.path(), shop.writes)
             .leaving(&mind.room.compaction)
-            .knowing(&setup.facts, mind.room.results);
+            .knowing(&setup.facts, mind.room.results)
+            .speaking(mind.room.language, setup.conduct.as_deref());
         let transcript = Transcript::create(folder, &head, disk)?;
         Ok(Agent::assembled(setup, transcript))
     }
@@ -195,6 +245,8 @@ impl Agent {
         // What was sent keeps its bytes.
         setup.facts.clone_from(&opened.head.facts);
         setup.mind.room.results = opened.head.results;
+        setup.mind.room.language = opened.head.language;
+        setup.conduct.clone_from(&opened.head.conduct);
         let mut agent = Agent::assembled(setup, opened.transcript);
         agent.torn = opened.torn;
         for step in &opened.steps {
@@ -212,15 +264,23 @@ impl Agent {
     }
 
     fn assembled(setup: Setup, transcript: Transcript) -> Agent {
-        let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit, facts, turns } =
-            setup;
+        let Setup { mind, tags, cache_key, folder, workshop, limits, cost_limit, .. } = setup;
+        let Setup { facts, conduct, turns, .. } = setup;
+        let language = mind.room.language;
+        let workshop = Workshop { language, ..workshop };
         let tools = workshop.offered();
         let conversation = Conversation::new(mind.protocol, tools, limits, mind.room.clone());
         let layers = Layers {
             model: mind.model.clone(),
             max_output: mind.max_output,
             cache_key,
-            system: system(workshop.root.path(), mind.protocol, &facts),
+            system: system(
+                workshop.root.path(),
+                mind.protocol,
+                &facts,
+                conduct.as_deref(),
+                language,
+            ),
             facts: facts.join("\n"),
             rules: String::new(),
         };
@@ -258,10 +318,19 @@ impl Agent {
         vec![
             ("L1 words", system.next().unwrap_or_default()),
             ("L1 tools", tools),
-            ("L2 project rules", project_rules::block(&self.workshop.root, &self.folder)),
+            ("L2 project rules", self.rules()),
             ("L3 history and this turn", messages),
             ("todo", request.tail.unwrap_or_default()),
         ]
+    }
+
+    fn rules(&self) -> String {
+        project_rules::block(&self.workshop.root, &self.folder, self.language())
+    }
+
+    /// The language of what code says to the model.
+    fn language(&self) -> Language {
+        self.mind.room.language
     }
 
     /// What it cost so far, in nano-dollars, where every call's price is known.
@@ -418,7 +487,7 @@ impl Agent {
         interrupt: &Interrupt,
         hear: Hear<'_>,
     ) -> Result<Option<String>, Error> {
-        self.layers.rules = project_rules::block(&self.workshop.root, &self.folder);
+        self.layers.rules = self.rules();
         #[cfg(debug_assertions)]
         self.assert_true();
         let request = self.conversation.request(&self.layers);
@@ -477,7 +546,7 @@ impl Agent {
         let sent: Vec<SentResult<'_>> = sent.collect();
         let returned = |id: ObservationId| {
             let (tool, envelope) = tool::Archive::observation(&self.transcript, id)?;
-            Some(plain::plain(&tool, &envelope).text(id).into())
+            Some(plain::plain(&tool, &envelope, self.language()).text(id).into())
         };
         for (id, verdict) in truth::judge(&sent, returned) {
             assert!(!matches!(verdict, Verdict::False(_)), "{id} is not true: {verdict:?}");
@@ -496,7 +565,7 @@ impl Agent {
     ) -> Result<(), Error> {
         let before = self.conversation.size();
         hear(Heard::Said(format!("compacting the conversation: it has about {before} tokens")));
-        self.layers.rules = project_rules::block(&self.workshop.root, &self.folder);
+        self.layers.rules = self.rules();
         // The conversation that was just refused would be refused again.
         let is_refused = self.conversation.is_too_long();
         let fits = is_refused.then(|| self.fits.take().unwrap_or(FITS));
@@ -537,23 +606,22 @@ impl Agent {
     ) -> Result<String, String> {
         let limit = self.mind.summary_limit.min(left);
         let start = Instant::now();
-        let failed = |why: &str| format!("Summary generation {why}, keeping recent history only.");
+        let language = self.language();
+        let failed = |why: &str| language.summary_failed(text::shown(why, 200));
         let mut refused: Option<(String, String)> = None;
         loop {
             let left = limit.saturating_sub(start.elapsed());
             let answer = match self.answered_summary(plan, ask, refused.as_ref(), left, interrupt) {
                 Ok(Some(answer)) => answer,
-                Ok(None) => return Err(failed("timed out")),
-                Err(why) => return Err(failed(&format!("failed ({})", text::shown(&why, 200)))),
+                Ok(None) => return Err(language.summary_timed_out()),
+                Err(why) => return Err(failed(&why)),
             };
             *usage = usage.plus(answer.usage);
             self.count(&answer.usage);
             let said = answer.text();
             match self.conversation.checked_summary(plan, &said) {
                 Ok(summary) => return Ok(summary),
-                Err(why) if refused.is_some() => {
-                    return Err(failed(&format!("failed ({})", text::shown(&why, 200))));
-                }
+                Err(why) if refused.is_some() => return Err(failed(&why)),
                 Err(why) => refused = Some((said, why)),
             }
         }
@@ -581,7 +649,7 @@ impl Agent {
                 request.model.clone_from(model);
             }
             if let Some((said, why)) = refused {
-                compact::ask_again(&mut request.messages, said, why);
+                compact::ask_again(&mut request.messages, said, why, self.language());
             }
             request.temperature = request.temperature.filter(|_| has_temperature);
             let left = limit.saturating_sub(start.elapsed());
@@ -660,6 +728,7 @@ impl Agent {
     ) -> Result<(), Error> {
         let first = self.conversation.next_observation().0;
         let (shop, transcript) = (&self.workshop, &self.transcript);
+        let language = self.language();
         let run = |index: usize, call: &ToolCall| {
             let id = ObservationId(first + u32::try_from(index).unwrap_or(0));
             (id, shop.run(call, id, transcript, interrupt))
@@ -680,7 +749,7 @@ impl Agent {
                 let threads: Vec<_> =
                     calls.iter().enumerate().map(|(index, call)| start(index, call)).collect();
                 let broken = || tool::Ran {
-                    envelope: Envelope::failed("INTERNAL", "the tool broke down"),
+                    envelope: Envelope::failed("INTERNAL", language.tool_broke_down()),
                     is_malformed: false,
                 };
                 threads
@@ -744,8 +813,7 @@ impl Agent {
             text::shown(&call.name, 40)
         );
         hear(Heard::Said(said));
-        let message = "Baton was interrupted while this ran: it may have happened, in part or not at all. Look at what is there before you do it again.";
-        let envelope = Envelope::failed("UNKNOWN", message);
+        let envelope = Envelope::failed("UNKNOWN", self.language().call_unknown());
         let id = self.conversation.next_observation();
         self.observe(call, id, tool::Ran { envelope, is_malformed: false }, hear)
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use baton_core::message::ToolCall;
+use baton_core::messages::Language;
 use baton_core::text;
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ impl fmt::Debug for Approvals {
 
 impl Approvals {
     /// `Err`: why it may not be done.
-    pub fn check(&self, call: &ToolCall, leaves: bool) -> Result<(), String> {
+    pub fn check(&self, call: &ToolCall, leaves: bool, language: Language) -> Result<(), String> {
         let must_ask = match self.mode {
             Mode::Ask => true,
             Mode::Auto | Mode::Never => leaves,
@@ -49,13 +50,11 @@ impl Approvals {
         if !must_ask {
             return Ok(());
         }
-        let what = if leaves { "leaves the confinement" } else { "acts" };
         match (&self.person, self.mode) {
-            (_, Mode::Never) | (None, _) => Err(format!(
-                "a call that {what} needs a person's yes, and nobody can be asked here"
-            )),
+            (_, Mode::Never) | (None, _) if leaves => Err(language.nobody_to_ask_to_leave()),
+            (_, Mode::Never) | (None, _) => Err(language.nobody_to_ask_to_act()),
             (Some(person), _) if person.agrees(&question(call, leaves)) => Ok(()),
-            (Some(_), _) => Err("the person said no".to_owned()),
+            (Some(_), _) => Err(language.person_said_no()),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use baton_core::id::Mtime;
 use baton_core::mention::Target;
+use baton_core::messages::Language;
 use baton_core::observation::shapes::{Entry, Kind};
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -29,29 +30,66 @@ pub struct Root {
     protected: Vec<PathBuf>,
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum Error {
-    #[error("`{0}` leads out of the project")]
     Outside(String),
-    #[error("`{0}` does not exist")]
     Missing(String),
-    #[error("`{path}` is {what}")]
-    Kind { path: String, what: &'static str },
-    #[error("`{0}` is protected: it is not the agent's to write")]
+    Kind { path: String, what: Wrong },
     Protected(String),
-    #[error("`{0}` is part of a repository, which file tools do not change")]
     Repository(String),
-    #[error("`{0}` belongs to a blackboard, which agents neither write nor make; use another name")]
     Board(String),
-    #[error(
-        "`{path}` is read-only (mode {mode:o}): whoever made it so does not want it changed; leave it, and say in your answer what should be changed in it"
-    )]
     ReadOnly { path: String, mode: u32 },
-    #[error("`{path}`: {source}")]
     Io { path: String, source: io::Error },
 }
 
+/// What a path leads to, where that is not what is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrong {
+    /// The path has a NUL in it.
+    Nul,
+    Folder,
+    NotFolder,
+    NotFile,
+    Neither,
+    Link,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.message(Language::English))
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
 impl Error {
+    pub fn message(&self, language: Language) -> String {
+        match self {
+            Error::Outside(path) => language.path_outside(path),
+            Error::Missing(path) => language.path_missing(path),
+            Error::Kind { path, what } => match what {
+                Wrong::Nul => language.path_has_nul(path),
+                Wrong::Folder => language.path_is_folder(path),
+                Wrong::NotFolder => language.path_not_folder(path),
+                Wrong::NotFile => language.path_not_file(path),
+                Wrong::Neither => language.path_is_neither(path),
+                Wrong::Link => language.path_is_link(path),
+            },
+            Error::Protected(path) => language.path_protected(path),
+            Error::Repository(path) => language.path_in_repository(path),
+            Error::Board(path) => language.path_in_board(path),
+            Error::ReadOnly { path, mode } => language.path_read_only(path, format!("{mode:o}")),
+            Error::Io { path, source } => language.at_file(path, source),
+        }
+    }
+
     /// For the model, in the envelope.
     pub fn code(&self) -> &'static str {
         match self {
@@ -109,7 +147,7 @@ impl Root {
         let outside = || Error::Outside(baton_core::text::shown(given, 200));
         if given.contains('\0') {
             let path = baton_core::text::shown(given, 200);
-            return Err(Error::Kind { path, what: "no path: it has a NUL in it" });
+            return Err(Error::Kind { path, what: Wrong::Nul });
         }
         let path = Path::new(given.trim());
         let path = match path.is_absolute() {
@@ -152,8 +190,8 @@ impl Root {
         let wrong = |what| Err(Error::Kind { path: shown(inside), what });
         match metadata.file_type() {
             kind if kind.is_file() => {}
-            kind if kind.is_dir() => return wrong("a folder"),
-            _ => return wrong("neither a file nor a folder"),
+            kind if kind.is_dir() => return wrong(Wrong::Folder),
+            _ => return wrong(Wrong::Neither),
         }
         let (size, mtime, mode) = (metadata.len(), mtime_of(&metadata), metadata.mode());
         Ok(Opened { file, size, mtime, mode })
@@ -246,7 +284,7 @@ impl Root {
             None => (".", inside),
         };
         if name == "." || name == ".." || name.is_empty() {
-            return Err(Error::Kind { path: shown(inside), what: "a folder" });
+            return Err(Error::Kind { path: shown(inside), what: Wrong::Folder });
         }
         let parent = self.folder(folder)?;
         self.check_free(&parent, name, inside)?;
@@ -256,12 +294,9 @@ impl Root {
             None => Mode::from_raw_mode(0o644),
             Some((FileType::RegularFile, mode)) => Mode::from_raw_mode(mode & 0o777),
             Some((FileType::Symlink, _)) => {
-                return Err(Error::Kind {
-                    path: shown(inside),
-                    what: "a link: write what it leads to",
-                });
+                return Err(Error::Kind { path: shown(inside), what: Wrong::Link });
             }
-            Some(_) => return Err(Error::Kind { path: shown(inside), what: "not a file" }),
+            Some(_) => return Err(Error::Kind { path: shown(inside), what: Wrong::NotFile }),
         };
         let temporary = format!(".baton-{:016x}", fastrand::u64(..));
         let flags =
@@ -390,8 +425,8 @@ fn failed(inside: &str, errno: Errno) -> Error {
         // A link that leads out, or one of /proc.
         Errno::XDEV | Errno::LOOP => Error::Outside(shown(inside)),
         Errno::NOENT => Error::Missing(shown(inside)),
-        Errno::NOTDIR => Error::Kind { path: shown(inside), what: "not a folder" },
-        Errno::ISDIR => Error::Kind { path: shown(inside), what: "a folder" },
+        Errno::NOTDIR => Error::Kind { path: shown(inside), what: Wrong::NotFolder },
+        Errno::ISDIR => Error::Kind { path: shown(inside), what: Wrong::Folder },
         other => io_failed(inside, other.into()),
     }
 }

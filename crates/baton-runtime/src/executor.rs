@@ -44,6 +44,10 @@ pub struct Call<'a> {
     pub confined: bool,
     /// Whether it may change the project's files.
     pub writes: bool,
+    /// The language of the pack.
+    pub language: Language,
+    /// Who works here and how, as the pack says it.
+    pub conduct: &'a str,
     /// The agents that a decision may name, where one is wanted.
     pub agents: &'a [AgentName],
     /// By which everything that it starts can be found again.

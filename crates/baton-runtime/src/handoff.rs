@@ -84,7 +84,7 @@ impl Look for Ground {
         let Some(root) = self.base(base) else { return Found::Missing };
         match root.read(path) {
             Ok(opened) => Found::File { bytes: opened.size },
-            Err(beneath::Error::Kind { what: "a folder", .. }) => Found::Folder,
+            Err(beneath::Error::Kind { what: beneath::Wrong::Folder, .. }) => Found::Folder,
             Err(beneath::Error::Missing(_)) => Found::Missing,
             Err(beneath::Error::Outside(_)) => Found::Outside,
             Err(other) => Found::Unreadable(other.to_string()),

@@ -3,6 +3,7 @@
 
 use std::io::Read;
 
+use baton_core::messages::Language;
 use baton_core::text;
 
 use crate::beneath::Root;
@@ -13,16 +14,17 @@ const AGENTS: &str = "AGENTS.md";
 const BYTES: usize = 48 << 10;
 
 /// The block for the model; empty where the project has no rules. `folder`: worked in, from the root.
-pub fn block(root: &Root, folder: &str) -> String {
+pub fn block(root: &Root, folder: &str, language: Language) -> String {
     let files = match law(root) {
         Some(name) => vec![name],
         None => agents(folder),
     };
     let mut out = String::new();
     for name in files {
-        let Some(rules) = read(root, &name) else { continue };
+        let Some(rules) = read(root, &name, language) else { continue };
         if out.is_empty() {
-            out.push_str("The project's rules. Follow them, unless the user says otherwise.\n");
+            out.push_str(&language.project_rules());
+            out.push('\n');
         }
         let fence = text::fence_for(&rules);
         out.push_str(&format!("\n{name}:\n{fence}\n{}\n{fence}\n", rules.trim_end()));
@@ -51,7 +53,7 @@ fn agents(folder: &str) -> Vec<String> {
     names
 }
 
-fn read(root: &Root, name: &str) -> Option<String> {
+fn read(root: &Root, name: &str, language: Language) -> Option<String> {
     let opened = root.read(name).ok()?;
     let mut bytes = Vec::new();
     opened.file.take(BYTES as u64 + 4).read_to_end(&mut bytes).ok()?;
@@ -62,7 +64,7 @@ fn read(root: &Root, name: &str) -> Option<String> {
     }
     let end = rules.floor_char_boundary(BYTES);
     Some(match end < rules.len() {
-        true => format!("{}\n(cut: the file is longer than {BYTES} bytes)", &rules[..end]),
+        true => format!("{}\n{}", &rules[..end], language.rules_cut(BYTES)),
         false => rules.into_owned(),
     })
 }

@@ -16,6 +16,7 @@ use std::sync::Mutex;
 use baton_core::freshness::Freshness;
 use baton_core::id::ObservationId;
 use baton_core::message::{Tool, ToolCall};
+use baton_core::messages::Language;
 use baton_core::observation::Envelope;
 use baton_core::turn::Offered;
 use serde::de::DeserializeOwned;
@@ -43,6 +44,8 @@ pub struct Workshop {
     pub digests: Mutex<Digests>,
     /// Whether files may be changed by Edit, MultiEdit and Write.
     pub writes: bool,
+    /// The language of what the tools say.
+    pub language: Language,
 }
 
 /// What came of a call.
@@ -57,24 +60,41 @@ pub struct Ran {
 #[derive(Debug)]
 struct Refusal {
     code: &'static str,
-    message: String,
+    message: Why,
     is_malformed: bool,
+}
+
+/// Why, as text, or as what is still to be said in the agent's language.
+#[derive(Debug)]
+enum Why {
+    Text(String),
+    Path(beneath::Error),
+}
+
+impl Why {
+    fn text(self, language: Language) -> String {
+        match self {
+            Why::Text(text) => text,
+            Why::Path(error) => error.message(language),
+        }
+    }
 }
 
 type Done = Result<Envelope, Refusal>;
 
 impl From<beneath::Error> for Refusal {
     fn from(error: beneath::Error) -> Refusal {
-        refused(error.code(), error.to_string())
+        Refusal { code: error.code(), message: Why::Path(error), is_malformed: false }
     }
 }
 
 fn refused(code: &'static str, message: impl Into<String>) -> Refusal {
-    Refusal { code, message: message.into(), is_malformed: false }
+    Refusal { code, message: Why::Text(message.into()), is_malformed: false }
 }
 
 fn malformed(code: &'static str, message: &str) -> Refusal {
-    Refusal { code, message: baton_core::text::shown(message, 600), is_malformed: true }
+    let message = Why::Text(baton_core::text::shown(message, 600));
+    Refusal { code, message, is_malformed: true }
 }
 
 /// The arguments, or what is wrong with them.
@@ -88,7 +108,9 @@ fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, Refusal> {
 /// Strict schemas know no optional arguments: a model writes null for what it leaves out. An argument
 /// that the tool does not have stays, and is refused.
 fn drop_nulls(name: &str, arguments: &mut Value) {
-    if let Some(own) = offered(true, true, None).into_iter().find(|own| own.tool.name == name) {
+    if let Some(own) =
+        offered(true, true, None, Language::English).into_iter().find(|own| own.tool.name == name)
+    {
         schema::restore(arguments, &own.tool.schema);
     }
 }
@@ -96,20 +118,27 @@ fn drop_nulls(name: &str, arguments: &mut Value) {
 /// The tools that an agent is offered. Their words are part of every request: short, and the same
 /// from the first to the last. `writes`: by its file tools; `commands_write`: by commands.
 /// `commits`: whether the user allows commits, and why they do not work all the same.
-pub fn offered(writes: bool, commands_write: bool, commits: Option<Option<&str>>) -> Vec<Offered> {
-    let reading = [look::offers(), find::offers(), vec![recall::offer(), todo::offer()]].concat();
-    let editing = if writes { edit::offers() } else { Vec::new() };
-    [reading, editing, vec![bash::offer(writes, commands_write, commits)]].concat()
+pub fn offered(
+    writes: bool,
+    commands_write: bool,
+    commits: Option<Option<&str>>,
+    language: Language,
+) -> Vec<Offered> {
+    let finding = [look::offers(language), find::offers(language)].concat();
+    let keeping = vec![recall::offer(language), todo::offer(language)];
+    let editing = if writes { edit::offers(language) } else { Vec::new() };
+    let running = vec![bash::offer(writes, commands_write, commits, language)];
+    [finding, keeping, editing, running].concat()
 }
 
 /// A tool as the model sees it.
-fn offer(name: &str, description: &str, properties: Value, required: &[&str]) -> Offered {
+fn offer(name: &str, description: String, properties: Value, required: &[&str]) -> Offered {
     let mut schema = json!({ "type": "object", "properties": properties });
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
     schema["additionalProperties"] = json!(false);
-    let tool = Tool { name: name.to_owned(), description: description.to_owned(), schema };
+    let tool = Tool { name: name.to_owned(), description, schema };
     Offered { tool, only_reads: !ACTING.contains(&name) }
 }
 
@@ -122,7 +151,7 @@ impl Workshop {
         let root = self.root.path();
         let commands_write = !self.shell.protected.iter().any(|own| root.starts_with(own));
         let commits = self.shell.commits.as_ref().map(|own| own.as_ref().err().map(String::as_str));
-        offered(self.writes, commands_write, commits)
+        offered(self.writes, commands_write, commits, self.language)
     }
 
     /// Runs one call to its end. `id` is of the observation that it becomes.
@@ -136,6 +165,7 @@ impl Workshop {
         match self.done(call, id, archive, interrupt) {
             Ok(envelope) => Ran { envelope, is_malformed: false },
             Err(Refusal { code, message, is_malformed }) => {
+                let message = message.text(self.language);
                 Ran { envelope: Envelope::failed(code, message), is_malformed }
             }
         }
@@ -154,7 +184,7 @@ impl Workshop {
             "Glob" => find::glob(self, &arguments(call)?, interrupt),
             "Grep" => find::grep(self, &arguments(call)?, interrupt),
             "Recall" => recall::recall(self, archive, &arguments(call)?),
-            "TodoWrite" => todo::write(&arguments(call)?),
+            "TodoWrite" => todo::write(&arguments(call)?, self.language),
             "Edit" if self.writes => edit::edit(self, self.agreed(call)?),
             "MultiEdit" if self.writes => edit::multi_edit(self, &self.agreed(call)?),
             "Write" if self.writes => edit::write(self, &self.agreed(call)?),
@@ -166,9 +196,9 @@ impl Workshop {
     fn unknown(&self, name: &str) -> Refusal {
         let names: Vec<String> = self.offered().into_iter().map(|own| own.tool.name).collect();
         let near = baton_core::problem::nearest(name, &names)
-            .map_or(String::new(), |near| format!(" Did you mean {near}?"));
+            .map_or(String::new(), |near| self.language.did_you_mean(near));
         let name = baton_core::text::shown(name, 40);
-        let message = format!("there is no tool `{name}`.{near} There are {}", names.join(", "));
+        let message = self.language.no_such_tool(name, near, self.language.list(&names));
         malformed("NO_SUCH_TOOL", &message)
     }
 
@@ -178,7 +208,7 @@ impl Workshop {
         let args = arguments(call)?;
         let leaves =
             call.name == "Bash" && self.shell.closed.is_some() && bash::leaves(&call.arguments);
-        self.approvals.check(call, leaves).map_err(|why| refused("DENIED", why))?;
+        self.approvals.check(call, leaves, self.language).map_err(|why| refused("DENIED", why))?;
         Ok(args)
     }
 

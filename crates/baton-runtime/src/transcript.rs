@@ -7,6 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use baton_core::id::ObservationId;
+use baton_core::messages::Language;
 use baton_core::observation::Envelope;
 use baton_core::thread::Results;
 use baton_core::thread::compact::{self, Strategy};
@@ -55,6 +56,17 @@ pub struct Head {
     /// The form of its results; in a transcript of 0.1 they are envelopes.
     #[serde(default = "envelopes")]
     pub results: Results,
+    /// The language of what code says in it.
+    #[serde(default, skip_serializing_if = "is_english")]
+    pub language: Language,
+    /// Who works here and how, as the pack said when it began; `None`: the coding agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conduct: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_english(language: &Language) -> bool {
+    *language == Language::English
 }
 
 fn envelopes() -> Results {
@@ -65,7 +77,20 @@ impl Head {
     pub fn new(protocol: Protocol, model: &str, project: &Path, writes: bool) -> Head {
         let (model, project) = (model.to_owned(), project.to_string_lossy().into_owned());
         let (facts, results) = (Vec::new(), Results::default());
-        Head { version: VERSION, protocol, model, project, writes, leaving: None, facts, results }
+        let (version, leaving, conduct) = (VERSION, None, None);
+        let language = Language::default();
+        Head {
+            version,
+            protocol,
+            model,
+            project,
+            writes,
+            leaving,
+            facts,
+            results,
+            language,
+            conduct,
+        }
     }
 
     pub fn leaving(mut self, own: &compact::Settings) -> Head {
@@ -75,6 +100,13 @@ impl Head {
 
     pub fn knowing(mut self, facts: &[String], results: Results) -> Head {
         (self.facts, self.results) = (facts.to_vec(), results);
+        self
+    }
+}
+
+impl Head {
+    pub fn speaking(mut self, language: Language, conduct: Option<&str>) -> Head {
+        (self.language, self.conduct) = (language, conduct.map(str::to_owned));
         self
     }
 }

@@ -253,6 +253,7 @@ impl<'a> Talk<'a> {
             },
             cost_limit: None,
             facts,
+            conduct: None,
             turns,
         })
     }

@@ -7,6 +7,7 @@ use baton_core::lab::import;
 use baton_core::lab::outline::{self, Fate, Outline};
 use baton_core::lab::session::Session;
 use baton_core::mention::{self, Target};
+use baton_core::messages::Language;
 use baton_core::observation::{self, Envelope};
 use baton_core::text;
 use baton_core::thread::compact::{Settings, Strategy};
@@ -26,7 +27,7 @@ pub(super) fn compress(tool: &str, id: ObservationId) -> Outcome {
              `baton debug compress --help` shows it whole",
         )
     })?;
-    let stub = observation::compress(tool, &envelope, id);
+    let stub = observation::compress(tool, &envelope, id, Language::English);
     let kept = observation::kept(&stub);
     let json = json!({
         "ok": true,

@@ -20,6 +20,7 @@ mod knowing;
 mod lab;
 mod lying;
 mod mentions;
+mod one_language;
 mod outline;
 mod own_packs;
 mod protocols;

@@ -9,7 +9,8 @@ use super::session::{Role, Session};
 use crate::fold::Prices;
 use crate::id::ObservationId;
 use crate::message::Part;
-use crate::thread::compact::{self, Plan, Settings, Strategy};
+use crate::messages::Language;
+use crate::thread::compact::{Plan, Settings, Strategy};
 use crate::thread::{Form, Item, Results, Thread};
 use crate::turn::Room;
 
@@ -135,7 +136,7 @@ fn keys(thread: &Thread) -> Vec<String> {
                 Part::Text { text } if !text.trim().is_empty() => Some(text.clone()),
                 _ => None,
             });
-            text.unwrap_or_else(|| compact::NO_TEXT.to_owned())
+            text.unwrap_or_else(|| Language::English.no_text())
         }
         Item::Observation(seen) => seen.id.to_string(),
     };

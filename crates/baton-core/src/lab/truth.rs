@@ -20,8 +20,18 @@ use std::fmt::{self, Write as _};
 use crate::id::ObservationId;
 use crate::text;
 
-/// The addition that a header may have.
-const STALE: &str = "; the file has changed since, these are the old lines";
+/// The addition that a header may have, in each language.
+const STALE: [&str; 2] =
+    ["; the file has changed since, these are the old lines", "; 文件后来有改动，以下是旧的行"];
+
+/// The beginning of a stub, before the result's id.
+const FOLDED: [&str; 2] = ["[folded", "[已折叠"];
+
+/// What the header of a short form has.
+const SHORTENED: [&str; 2] = ["; shortened", "; 已缩短"];
+
+/// The words before the names in a stub.
+const NAMES: [&str; 2] = ["names in it, among others: ", "其中的部分名称："];
 
 /// Characters of a quote.
 pub const QUOTE: usize = 120;
@@ -124,11 +134,12 @@ impl<'a> Reader<'a> {
             return Ok(Verdict::Whole);
         }
         let (header, id) = (first_line(result.text), result.id);
-        if header.starts_with(&format!("[folded {id}: ")) {
+        if FOLDED.iter().any(|folded| header.starts_with(&format!("{folded} {id}: "))) {
             check_stub(result.text, returned, id, true)?;
             return Ok(Verdict::Stub);
         }
-        let is_short = has_header(header, id) && header.contains("; shortened");
+        let is_short =
+            has_header(header, id) && SHORTENED.iter().any(|words| header.contains(words));
         if is_short && header != first_line(returned) {
             check_stub(result.text, returned, id, false)?;
             return Ok(Verdict::Short);
@@ -159,8 +170,10 @@ impl<'a> Reader<'a> {
         if let Some(line) = rest.lines.get(rest.at) {
             return Err(falsehood(last, line, "this line is missing".to_owned()));
         }
-        let longer_header =
-            longer_header.filter(|line| line.strip_suffix(STALE) != Some(first_line(returned)));
+        let is_stale = |line: &&str| {
+            STALE.iter().any(|stale| line.strip_suffix(stale) == Some(first_line(returned)))
+        };
+        let longer_header = longer_header.filter(|line| !is_stale(line));
         match (is_cut, longer_header) {
             (true, _) => Ok(Verdict::Cut),
             (false, None) => Ok(Verdict::Whole),
@@ -314,7 +327,8 @@ fn check_stub(
                 return Err(falsehood(at, line, "this is not a line of the result".to_owned()));
             }
         } else if has_words && line != ".." {
-            let line = line.strip_prefix("names in it, among others: ").unwrap_or(line);
+            let names = NAMES.iter().find_map(|words| line.strip_prefix(words));
+            let line = names.unwrap_or(line);
             let is_told = |word: &str| returned.contains(word) || target.contains(word);
             if let Some(word) = line.split_whitespace().find(|word| !is_told(word)) {
                 let word = text::shown(word, 40);

@@ -9,6 +9,7 @@ use super::cut;
 use super::shorten::{LINE, cut_line};
 use crate::fact;
 use crate::id::ObservationId;
+use crate::messages::Language;
 use crate::text;
 
 /// The most lines of a summary; an output that is no longer stays.
@@ -46,11 +47,15 @@ struct Look {
 
 /// The output, shortened, and what was left out of it. `cut`: the result, if lines are left out of it
 /// already.
-pub(super) fn summary(raw: &str, cut: Option<ObservationId>) -> (String, Option<String>) {
+pub(super) fn summary(
+    raw: &str,
+    cut: Option<ObservationId>,
+    language: Language,
+) -> (String, Option<String>) {
     let plain = text::stripped(raw);
     let lines: Vec<&str> = plain.lines().collect();
     if lines.len() <= MOST {
-        return cut_all(&lines, &plain);
+        return cut_all(&lines, &plain, language);
     }
     let looks: Vec<Look> = lines.iter().map(|line| look(line)).collect();
     let mut choice = Choice { lines: &lines, looks: &looks, chosen: BTreeSet::new(), most: MOST };
@@ -76,7 +81,7 @@ pub(super) fn summary(raw: &str, cut: Option<ObservationId>) -> (String, Option<
         out.push('\n');
         out.push_str(&with_number(numbers[*at].0, lines[*at]));
     }
-    (out, Some(format!("and {} more lines", total.saturating_sub(kept.len() as u64))))
+    (out, Some(language.more_lines(total.saturating_sub(kept.len() as u64))))
 }
 
 /// The first and the last line, totals and the first faults; in their order, with their numbers.
@@ -118,15 +123,15 @@ fn with_number(number: u64, line: &str) -> String {
 }
 
 /// The last lines of an error output, shortened, and what was left out of it.
-pub(super) fn tail(raw: &str) -> (String, Option<String>) {
+pub(super) fn tail(raw: &str, language: Language) -> (String, Option<String>) {
     let plain = text::stripped(raw);
     let lines: Vec<&str> = plain.lines().collect();
     if lines.len() <= TAIL {
-        return cut_all(&lines, &plain);
+        return cut_all(&lines, &plain, language);
     }
     let gone = lines.len() - TAIL;
     let kept: Vec<String> = lines[gone..].iter().map(|line| cut_line(line, LINE)).collect();
-    (kept.join("\n"), Some(format!("and {gone} more lines before")))
+    (kept.join("\n"), Some(language.more_lines_before(gone)))
 }
 
 /// The faults that `tail` cuts off: compilers name the first cause first.
@@ -143,11 +148,11 @@ pub(super) fn earlier(raw: &str) -> Option<String> {
 }
 
 /// All lines, the long ones cut.
-fn cut_all(lines: &[&str], plain: &str) -> (String, Option<String>) {
+fn cut_all(lines: &[&str], plain: &str, language: Language) -> (String, Option<String>) {
     let kept: Vec<String> = lines.iter().map(|line| cut_line(line, LINE)).collect();
     match kept == lines {
         true => (plain.to_owned(), None),
-        false => (kept.join("\n"), Some("long lines cut".to_owned())),
+        false => (kept.join("\n"), Some(language.long_lines_cut())),
     }
 }
 

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{Envelope, Status};
 use crate::id::ObservationId;
+use crate::messages::Language;
+use crate::messages::results::Thing;
 use crate::text;
 
 /// A result in two parts.
@@ -27,17 +29,14 @@ impl Plain {
     }
 }
 
-/// The words about an output that is cut.
-pub const NOT_ALL: &str = ", not all of them shown";
-
 /// Characters of a target in a title.
 const TARGET: usize = 200;
 /// Changed files or lines that a title names.
 const NAMED: usize = 12;
 
 /// A result of this tool.
-pub fn plain(tool: &str, envelope: &Envelope) -> Plain {
-    let data = Data(&envelope.data);
+pub fn plain(tool: &str, envelope: &Envelope, language: Language) -> Plain {
+    let data = Data { fields: &envelope.data, language };
     let (target, facts, body) = match tool.to_ascii_lowercase().as_str() {
         "read" => read(data),
         "ls" => listing(data),
@@ -54,14 +53,18 @@ pub fn plain(tool: &str, envelope: &Envelope) -> Plain {
     let body = body.unwrap_or_else(|| data.text());
     let mut facts = facts;
     if let Some(error) = &envelope.error {
-        facts.insert(0, format!("error {}: {}", error.code, error.message));
+        facts.insert(0, language.result_error(&error.code, &error.message));
     } else if facts.is_empty() {
-        facts.push(if envelope.status == Status::Error { "error" } else { "ok" }.to_owned());
+        facts.push(match envelope.status {
+            Status::Error => language.result_failed(),
+            Status::Success | Status::Partial => language.result_ok(),
+        });
     }
     facts.extend(Some(envelope.text.clone()).filter(|text| !text.is_empty()));
     if envelope.stub_of.is_some() && envelope.omitted.is_some() {
-        facts.iter_mut().for_each(|fact| *fact = fact.replace(NOT_ALL, ""));
-        facts.push("shortened".to_owned());
+        let not_all = language.not_all();
+        facts.iter_mut().for_each(|fact| *fact = fact.replace(&not_all, ""));
+        facts.push(language.shortened());
     }
     facts.extend(envelope.omitted.clone());
     let target = if target.is_empty() { target } else { format!(" {target}") };
@@ -73,23 +76,26 @@ type Parts = (String, Vec<String>, Option<String>);
 
 /// The data of a result, asked for by name.
 #[derive(Clone, Copy)]
-struct Data<'a>(&'a Map<String, Value>);
+struct Data<'a> {
+    fields: &'a Map<String, Value>,
+    language: Language,
+}
 
 impl<'a> Data<'a> {
     fn str(self, key: &str) -> Option<&'a str> {
-        self.0.get(key)?.as_str()
+        self.fields.get(key)?.as_str()
     }
 
     fn number(self, key: &str) -> Option<u64> {
-        self.0.get(key)?.as_u64()
+        self.fields.get(key)?.as_u64()
     }
 
     fn is(self, key: &str) -> bool {
-        self.0.get(key).and_then(Value::as_bool) == Some(true)
+        self.fields.get(key).and_then(Value::as_bool) == Some(true)
     }
 
     fn list(self, key: &str) -> Option<&'a [Value]> {
-        Some(self.0.get(key)?.as_array()?.as_slice())
+        Some(self.fields.get(key)?.as_array()?.as_slice())
     }
 
     /// A short value, as a title has it.
@@ -99,13 +105,13 @@ impl<'a> Data<'a> {
 
     /// All of it: a single text as it is, else key by key.
     fn text(self) -> String {
-        if let [only] = self.0.values().collect::<Vec<_>>().as_slice()
+        if let [only] = self.fields.values().collect::<Vec<_>>().as_slice()
             && let Value::String(text) = only
         {
             return text.clone();
         }
         let mut out = String::new();
-        for (key, value) in self.0 {
+        for (key, value) in self.fields {
             match value {
                 Value::String(text) if text.contains('\n') => {
                     out.push_str(&format!("{key}:\n{}\n", text.trim_end()));
@@ -126,8 +132,8 @@ fn read(data: Data<'_>) -> Parts {
         (data.number("from"), data.number("to"), data.number("total"))
     {
         facts.push(match total {
-            0 => "the file is empty".to_owned(),
-            total => format!("lines {from}-{to} of {total}"),
+            0 => data.language.file_is_empty(),
+            total => data.language.lines_of_total(from, to, total),
         });
     }
     facts.extend(data.str("note").map(str::to_owned));
@@ -137,19 +143,19 @@ fn read(data: Data<'_>) -> Parts {
 fn listing(data: Data<'_>) -> Parts {
     let Some(entries) = data.list("entries") else { return (data.shown("path"), Vec::new(), None) };
     let (folders, files) = (data.number("folders"), data.number("files"));
-    let mut facts = vec![format!(
-        "{}, {}",
-        counted(folders.unwrap_or(0), "folder", "folders"),
-        counted(files.unwrap_or(0), "file", "files")
+    let language = data.language;
+    let mut facts = vec![language.folders_and_files(
+        language.counted(folders.unwrap_or(0), Thing::Folder),
+        language.counted(files.unwrap_or(0), Thing::File),
     )];
     let all = folders.unwrap_or(0) + files.unwrap_or(0);
-    first_of(&mut facts, entries.len(), all);
+    first_of(data.language, &mut facts, entries.len(), all);
     let line = |entry: &Value| {
         let name = entry["name"].as_str().unwrap_or_default();
         match (entry["kind"].as_str(), entry["size"].as_u64()) {
             (Some("folder"), _) => format!("{name}/"),
-            (Some("link"), _) => format!("{name} (link)"),
-            (_, Some(size)) => format!("{name} ({size} bytes)"),
+            (Some("link"), _) => language.link(name),
+            (_, Some(size)) => language.with_size(name, size),
             _ => name.to_owned(),
         }
     };
@@ -160,8 +166,8 @@ fn listing(data: Data<'_>) -> Parts {
 fn glob(data: Data<'_>) -> Parts {
     let Some(paths) = data.list("paths") else { return (data.shown("pattern"), Vec::new(), None) };
     let hits = data.number("hits").unwrap_or(0);
-    let mut facts = vec![counted(hits, "file", "files")];
-    first_of(&mut facts, paths.len(), hits);
+    let mut facts = vec![data.language.counted(hits, Thing::File)];
+    first_of(data.language, &mut facts, paths.len(), hits);
     let lines: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
     (searched(data), facts, Some(lines.join("\n")))
 }
@@ -172,11 +178,12 @@ fn grep(data: Data<'_>) -> Parts {
         return (data.shown("pattern"), Vec::new(), None);
     };
     let hits = data.number("hits").unwrap_or(0);
-    let files = counted(data.number("files").unwrap_or(0), "file", "files");
-    let mut facts = vec![format!("{} in {files}", counted(hits, "match", "matches"))];
-    first_of(&mut facts, matches.len(), hits);
+    let language = data.language;
+    let files = language.counted(data.number("files").unwrap_or(0), Thing::File);
+    let mut facts = vec![language.matches_in_files(language.counted(hits, Thing::Match), files)];
+    first_of(data.language, &mut facts, matches.len(), hits);
     if (matches.len() as u64) < hits {
-        facts.push("a narrower pattern, path or glob finds the rest".to_owned());
+        facts.push(language.narrower_search());
     }
     let mut body = String::new();
     let mut last = None;
@@ -195,13 +202,10 @@ fn grep(data: Data<'_>) -> Parts {
 
 /// The pattern of a search, and where it looked.
 fn searched(data: Data<'_>) -> String {
-    let mut out = data.shown("pattern");
-    for (word, key) in [(" in ", "path"), (" only ", "glob")] {
-        if let Some(own) = data.str(key).filter(|own| !own.is_empty()) {
-            out.push_str(&format!("{word}{}", text::shown(own, TARGET)));
-        }
-    }
-    out
+    let named = |key: &str| Some(data.shown(key)).filter(|own| !own.is_empty());
+    let place = named("path").map(|path| data.language.searched_in(path));
+    let only = named("glob").map(|glob| data.language.searched_only(glob));
+    [Some(data.shown("pattern")), place, only].into_iter().flatten().collect()
 }
 
 /// The places and the lines around them. What was written is in the call.
@@ -213,12 +217,12 @@ fn edit(data: Data<'_>) -> Parts {
     };
     let mut facts = Vec::new();
     if !changed.is_empty() {
-        facts.push(format!("changed lines: {}", named(&changed)));
+        facts.push(data.language.changed_lines(named(data.language, &changed)));
     }
     if !removed.is_empty() {
-        facts.push(named(&removed));
+        facts.push(named(data.language, &removed));
     }
-    (data.shown("file"), facts, Some(around(diff)))
+    (data.shown("file"), facts, Some(around(data.language, diff)))
 }
 
 /// The places of an edit, in the numbers that the lines have now.
@@ -241,10 +245,10 @@ fn ranges(data: Data<'_>) -> Ranges {
         let Some((first, last)) = of(Some(own)) else { continue };
         match of(sizes.get(at)) {
             Some((gone, 0)) => {
-                let lines = counted(gone, "line", "lines");
+                let lines = data.language.counted(gone, Thing::Line);
                 ranges.removed.push(match first {
-                    0 => format!("{lines} removed at the beginning"),
-                    first => format!("{lines} removed after {first}"),
+                    0 => data.language.removed_at_beginning(lines),
+                    first => data.language.removed_after(lines, first),
                 });
             }
             _ if first == last => ranges.changed.push(first.to_string()),
@@ -255,7 +259,7 @@ fn ranges(data: Data<'_>) -> Ranges {
 }
 
 /// The unchanged lines of a unified difference with their numbers, and where the changed ones are.
-fn around(diff: &str) -> String {
+fn around(language: Language, diff: &str) -> String {
     let mut out = String::new();
     let mut number = 0;
     let mut added: Option<(u64, u64)> = None;
@@ -265,14 +269,17 @@ fn around(diff: &str) -> String {
         std::mem::take(removed),
     ) {
         (Some((first, last)), _) if first == last => {
-            out.push_str(&format!("[line {first}: as you wrote it]\n"));
+            out.push_str(&language.line_as_written(first));
+            out.push('\n');
         }
         (Some((first, last)), _) => {
-            out.push_str(&format!("[lines {first}-{last}: as you wrote them]\n"));
+            out.push_str(&language.lines_as_written(first, last));
+            out.push('\n');
         }
         (None, 0) => {}
         (None, removed) => {
-            out.push_str(&format!("[{} removed here]\n", counted(removed, "line", "lines")));
+            out.push_str(&language.removed_here(language.counted(removed, Thing::Line)));
+            out.push('\n');
         }
     };
     for line in diff.lines() {
@@ -305,8 +312,12 @@ fn written(data: Data<'_>) -> Parts {
     let (Some(lines), Some(bytes)) = (data.number("lines"), data.number("bytes")) else {
         return (data.shown("file"), Vec::new(), None);
     };
-    let how = if data.is("created") { "created" } else { "overwritten" };
-    let facts = vec![format!("{how}, {}, {bytes} bytes", counted(lines, "line", "lines"))];
+    let lines = data.language.counted(lines, Thing::Line);
+    let facts = vec![if data.is("created") {
+        data.language.created(lines, bytes)
+    } else {
+        data.language.overwritten(lines, bytes)
+    }];
     (data.shown("file"), facts, Some(String::new()))
 }
 
@@ -314,18 +325,20 @@ fn bash(data: Data<'_>) -> Parts {
     let Some(stdout) = data.str("stdout") else { return (String::new(), Vec::new(), None) };
     let stderr = data.str("stderr").unwrap_or_default();
     let mut facts: Vec<String> = Vec::new();
+    let language = data.language;
     let is_silent = stdout.is_empty() && stderr.is_empty();
-    let silence = if is_silent { ", no output" } else { "" };
+    let exit = data.fields.get("exit").and_then(Value::as_i64);
     facts.extend(
-        data.0.get("exit").and_then(Value::as_i64).map(|exit| format!("exit {exit}{silence}")),
+        exit.map(|code| if is_silent { language.exit_silent(code) } else { language.exit(code) }),
     );
     if let Some(lines) = data.number("lines").filter(|_| data.is("truncated")) {
-        facts.push(format!("{lines} lines of output{NOT_ALL}"));
+        facts.push(format!("{}{}", language.lines_of_output(lines), language.not_all()));
     }
     facts.extend(touched(data));
     let mut body = stdout.to_owned();
     let earlier = data.str("stderr_earlier").unwrap_or_default();
-    for (mark, text) in [("--- stderr, earlier", earlier), ("--- stderr", stderr)] {
+    let marks = [(language.stderr_earlier(), earlier), ("--- stderr".to_owned(), stderr)];
+    for (mark, text) in marks {
         if !text.is_empty() {
             let feed = if body.is_empty() || body.ends_with('\n') { "" } else { "\n" };
             body.push_str(&format!("{feed}{mark}\n{text}"));
@@ -344,17 +357,20 @@ fn touched(data: Data<'_>) -> Option<String> {
     let mut changed = names("changed");
     changed.retain(|own| !created.contains(own) && !deleted.contains(own));
     let by_tools = data.number("changed_by_tools").unwrap_or(0);
+    let language = data.language;
     let mut told = Vec::new();
-    for (word, names) in [("changed", changed), ("created", created), ("deleted", deleted)] {
+    let mut tell = |names: &[String], message: fn(Language, String) -> String| {
         if !names.is_empty() {
-            told.push(format!("{word} {}", named(&names)));
+            told.push(message(language, named(language, names)));
         }
-    }
+    };
+    tell(&changed, Language::command_changed);
+    tell(&created, Language::command_created);
+    tell(&deleted, Language::command_deleted);
     if by_tools > 0 && !told.is_empty() {
-        let files = counted(by_tools, "file", "files");
-        told.push(format!("touched {files} of caches or builds"));
+        told.push(language.command_touched(language.counted(by_tools, Thing::File)));
     }
-    (!told.is_empty()).then(|| format!("it {}", told.join("; ")))
+    (!told.is_empty()).then(|| language.command_did(told.join("; ")))
 }
 
 fn recall(data: Data<'_>) -> Parts {
@@ -363,29 +379,25 @@ fn recall(data: Data<'_>) -> Parts {
     let target = format!("{} ({})", data.shown("id"), text::shown(of, TARGET));
     let mut facts = Vec::new();
     if let (Some(from), Some(to)) = (data.number("from"), data.number("to")) {
-        facts.push(format!("lines {from}-{to}"));
+        facts.push(data.language.line_range(from, to));
     }
     (target, facts, Some(content.to_owned()))
 }
 
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// The first few, and how many more.
-fn named(all: &[String]) -> String {
-    let mut out = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if all.len() > NAMED {
-        out.push_str(&format!(" and {} more", all.len() - NAMED));
+fn named(language: Language, all: &[String]) -> String {
+    let first = language.list(&all[..all.len().min(NAMED)]);
+    match all.len().saturating_sub(NAMED) {
+        0 => first,
+        more => language.and_more_entries(first, more),
     }
-    out
 }
 
-fn first_of(facts: &mut Vec<String>, shown: usize, all: u64) {
+fn first_of(language: Language, facts: &mut Vec<String>, shown: usize, all: u64) {
     if (shown as u64) < all {
         facts.push(match shown {
-            0 => "none of them shown".to_owned(),
-            shown => format!("the first {shown} are shown"),
+            0 => language.none_shown(),
+            shown => language.first_shown(shown),
         });
     }
 }

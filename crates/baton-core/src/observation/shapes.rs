@@ -185,6 +185,3 @@ pub struct Recall {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_past: bool,
 }
-
-/// The words for such a result.
-pub const IS_PAST: &str = "the file has changed since, this is the old text";

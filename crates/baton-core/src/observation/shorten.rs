@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{compact, output};
 use crate::id::ObservationId;
+use crate::messages::Language;
 use crate::text;
 
 /// The longest line of a list, a diff or an output, in characters.
@@ -63,6 +64,7 @@ pub(super) fn data(
     tool: &str,
     data: &Map<String, Value>,
     id: ObservationId,
+    language: Language,
 ) -> (Map<String, Value>, Option<String>) {
     let mut row = Row::of(tool);
     // Without a recap there is nothing that the row could keep.
@@ -72,8 +74,15 @@ pub(super) fn data(
     let row_room = if matches!(row, Row::Read) { SOURCE } else { ROW };
     let is_cut = data.get("truncated").and_then(Value::as_bool) == Some(true);
     let cut = is_cut.then_some(id);
-    let mut short =
-        Shortener { cut, row, row_room, room: ROOM, notes: Vec::new(), added: Vec::new() };
+    let mut short = Shortener {
+        language,
+        cut,
+        row,
+        row_room,
+        room: ROOM,
+        notes: Vec::new(),
+        added: Vec::new(),
+    };
     let mut data = short.fields(data);
     for (key, value) in std::mem::take(&mut short.added) {
         data.entry(key).or_insert(value);
@@ -82,6 +91,7 @@ pub(super) fn data(
 }
 
 struct Shortener {
+    language: Language,
     /// The result, if its tool left lines out.
     cut: Option<ObservationId>,
     row: Row,
@@ -117,14 +127,14 @@ impl Shortener {
             }
         }
         if gone > 0 {
-            self.notes.push(format!("{gone} more keys"));
+            self.notes.push(self.language.more_keys(gone));
         }
         kept
     }
 
     fn field(&mut self, key: &str, value: &Value) -> Option<Value> {
         if matches!(self.row, Row::Recap) && key != "recap" {
-            self.note(key, "left out");
+            self.note(key, self.language.left_out());
             return None;
         }
         if self.row_room == 0 {
@@ -164,7 +174,7 @@ impl Shortener {
     }
 
     fn note(&mut self, key: &str, what: impl AsRef<str>) {
-        self.notes.push(format!("{}: {}", text::shown(key, 40), what.as_ref()));
+        self.notes.push(self.language.key_note(text::shown(key, 40), what.as_ref()));
     }
 
     fn first(&mut self, key: &str, items: &[Value], most: usize, mut room: usize) -> Value {
@@ -179,10 +189,15 @@ impl Shortener {
         if !rest.is_empty() {
             let files = rest.iter().filter_map(|item| item.get("file")?.as_str());
             let files = files.collect::<BTreeSet<_>>().len();
-            let where_ = if files > 1 { format!(" in {files} files") } else { String::new() };
-            self.note(key, format!("and {} more{where_}", rest.len()));
+            self.note(
+                key,
+                match files {
+                    0 | 1 => self.language.more_entries(rest.len()),
+                    files => self.language.more_entries_in_files(rest.len(), files),
+                },
+            );
         } else if kept[..] != *items {
-            self.note(key, "long lines cut");
+            self.note(key, self.language.long_lines_cut());
         }
         Value::Array(kept)
     }
@@ -201,9 +216,9 @@ impl Shortener {
             kept.push(line);
         }
         if kept.len() < lines.len() {
-            self.note(key, format!("and {} more lines", lines.len() - kept.len()));
+            self.note(key, self.language.more_lines(lines.len() - kept.len()));
         } else if kept.iter().zip(&lines).any(|(kept, line)| kept != line) {
-            self.note(key, "long lines cut");
+            self.note(key, self.language.long_lines_cut());
         } else {
             return Value::String(raw.to_owned());
         }
@@ -211,7 +226,7 @@ impl Shortener {
     }
 
     fn summary(&mut self, key: &str, raw: &str) -> Value {
-        let (short, note) = output::summary(raw, self.cut);
+        let (short, note) = output::summary(raw, self.cut, self.language);
         if let Some(note) = note {
             self.note(key, note);
         }
@@ -221,7 +236,7 @@ impl Shortener {
     /// The end of an error output; of what went before it the lines that tell of faults, in a field
     /// of their own.
     fn tail(&mut self, key: &str, raw: &str) -> Value {
-        let (short, note) = output::tail(raw);
+        let (short, note) = output::tail(raw, self.language);
         if let Some(note) = note {
             self.note(key, note);
         }
@@ -245,7 +260,8 @@ impl Shortener {
         let kept: Vec<String> =
             lines.iter().filter(is_key).take(MOST + 1).map(|line| cut_line(line, LINE)).collect();
         if kept.len() <= MOST {
-            self.note(key, format!("and {} more lines, unchanged", lines.len() - kept.len()));
+            let unchanged = lines.len() - kept.len();
+            self.note(key, self.language.more_lines_unchanged(unchanged));
             return Value::String(kept.join("\n"));
         }
         let count = |mark: char| {
@@ -264,7 +280,7 @@ impl Shortener {
             summary.push('\n');
             summary.push_str(&cut_line(hunk, LINE));
         }
-        self.note(key, "left out");
+        self.note(key, self.language.left_out());
         Value::String(summary)
     }
 
@@ -279,7 +295,7 @@ impl Shortener {
             self.room -= size;
             return value.clone();
         }
-        self.note(key, "cut in the middle");
+        self.note(key, self.language.cut_in_the_middle());
         for ends in [Ends { text: END, items: 10 }, Ends { text: 100, items: 3 }] {
             let short = ends.of(value, 0);
             let size = measure(&short);
@@ -304,9 +320,9 @@ impl Shortener {
         }
         if notes.len() > MOST {
             let more = notes.split_off(MOST).len();
-            notes.push(format!("{more} more fields"));
+            notes.push(self.language.more_fields(more));
         }
-        Some(format!("{}; Recall {id} has it whole", notes.join("; ")))
+        Some(self.language.recall_has_it(notes.join("; "), id))
     }
 }
 

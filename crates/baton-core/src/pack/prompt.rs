@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Manifest;
 use crate::decision::{self, Moment};
-use crate::id::{AgentName, MAIN, RESERVED, SUMMARY};
+use crate::id::{AgentName, MAIN, RESERVED, SUMMARY, SYSTEM};
 use crate::plan::{Finality, Plan, parse_statements};
 use crate::policy::{ITERATION_PREFIX, Policy};
 use crate::problem::{Place, Problem};
@@ -128,7 +128,7 @@ fn examples(
         problems.push(Problem::warning("prompt-no-example", message));
     };
     let needed: &[(&'static str, &str)] = match name.as_str() {
-        SUMMARY => &[],
+        SUMMARY | SYSTEM => &[],
         MAIN => &[("json", "a decision"), ("plan", "a plan"), ("statements", "update statements")],
         _ => &[("report", "a whole report")],
     };

@@ -11,6 +11,7 @@ use crate::id::Tokens;
 use crate::message::{
     Answer, Message, Part, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage,
 };
+use crate::messages::Language;
 use crate::text;
 use crate::turn::Protocol;
 use crate::turn::protocol;
@@ -58,7 +59,8 @@ impl Stage {
         let shown: Vec<Tool> = tools.iter().map(ToolSpec::shown).collect();
         let words = [target.instructions.trim(), rules.trim()];
         let words: Vec<&str> = words.into_iter().filter(|own| !own.is_empty()).collect();
-        let system = protocol::system(voice.protocol, &words.join("\n\n"), &shown);
+        let system =
+            protocol::system(voice.protocol, &words.join("\n\n"), &shown, Language::English);
         Stage {
             model: voice.model,
             max_output: voice.max_output,
@@ -220,7 +222,7 @@ impl Talk {
         self.steps += 1;
         self.sent = self.messages.len();
         self.usage = self.usage.plus(answer.usage);
-        let action = protocol::action(stage.protocol, answer, self.numbered);
+        let action = protocol::action(stage.protocol, answer, self.numbered, Language::English);
         self.messages.push(action.message);
         let said = match (&action.last_words, &answer.stop) {
             (Some(words), _) => words.clone(),

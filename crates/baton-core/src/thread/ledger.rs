@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Item, Seen, calls, same};
 use crate::fact::{self, Class};
 use crate::message::{Message, Part};
+use crate::messages::Language;
 use crate::observation;
 use crate::text;
 
@@ -33,8 +34,16 @@ pub struct Ledger {
 struct Change {
     /// By edits, in the numbers that the lines have now.
     lines: Vec<(u64, u64)>,
-    /// `written whole`, `by a command`: which lines is not known.
-    how: IndexSet<&'static str>,
+    /// The changes whose lines are not known.
+    how: IndexSet<How>,
+}
+
+/// The kind of change that a whole file had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum How {
+    Written,
+    ByCommand,
+    Deleted,
 }
 
 /// The most characters of one line of the ledger,
@@ -118,17 +127,17 @@ impl Ledger {
 
     fn was_changed(&mut self, seen: &Seen) {
         for file in seen.changed() {
-            self.results.values_mut().for_each(|what| grow_old(what, file));
+            self.results.values_mut().for_each(|what| grow_old(what, file, seen.language));
             let known = self.changed.keys().find(|own| same::is_same(own, file)).cloned();
             let file = known.unwrap_or_else(|| file.to_owned());
             let mut change = self.changed.shift_remove(&file).unwrap_or_default();
             let hunks = hunks(seen);
             match seen.tool.to_ascii_lowercase().as_str() {
-                "write" => change = Change { lines: Vec::new(), how: ["written whole"].into() },
+                "write" => change = Change { lines: Vec::new(), how: [How::Written].into() },
                 "bash" if seen.is_gone(file.as_str()) => {
-                    change = Change { lines: Vec::new(), how: ["deleted"].into() }
+                    change = Change { lines: Vec::new(), how: [How::Deleted].into() }
                 }
-                "bash" => drop(change.how.insert("by a command")),
+                "bash" => drop(change.how.insert(How::ByCommand)),
                 _ => change.lines = moved(change.lines, &hunks),
             }
             put(&mut self.changed, file, change);
@@ -139,7 +148,8 @@ impl Ledger {
     fn failed(&mut self, seen: &Seen) {
         if let Some(error) = &seen.envelope.error {
             let target = seen.file().unwrap_or(&seen.target);
-            let what = format!("{} of {} {}", error.code, seen.tool, text::shown(target, 60));
+            let target = text::shown(target, 60);
+            let what = seen.language.failed_call(&error.code, &seen.tool, target);
             renew(&mut self.errors, text::shown(&what, 120));
         }
         let exit = seen.envelope.data.get("exit").and_then(Value::as_i64);
@@ -161,35 +171,46 @@ impl Ledger {
 
     /// The text for the model, of about `most` characters: one line for each kind, the newest entries
     /// where not all fit.
-    pub fn text(&self, most: usize) -> String {
+    pub fn text(&self, most: usize, language: Language) -> String {
         let part = |line: usize| line.min(line * (most / 64) / (ALL / 64));
         let (lines, ids) = (part(LINE), part(RESULTS));
-        let mut out = String::from("Facts of the part that left, noted by code:\n");
+        let mut out = format!("{}\n", language.ledger_title());
+        let with_lines = |file: &String, lines: &[(u64, u64)], how: &IndexSet<How>| {
+            with_lines(file, lines, how, language)
+        };
         let read = self.read.iter().map(|(file, lines)| with_lines(file, lines, &IndexSet::new()));
         let changed = self.changed.iter().map(|(file, own)| with_lines(file, &own.lines, &own.how));
+        let mut line = |name: String, entries: &mut dyn Iterator<Item = String>, between, most| {
+            line(&mut out, &name, entries, between, most, language);
+        };
         let commands = self.commands.values().cloned();
         let results = self.results.iter().map(|(id, what)| format!("{id} {what}"));
-        line(&mut out, "files changed", changed, "; ", lines);
-        line(&mut out, "files read", read, "; ", lines);
-        line(&mut out, "commands", commands, "; ", lines);
-        line(&mut out, "errors of calls that failed", self.errors.iter().cloned(), "; ", lines);
-        line(&mut out, "decided", self.decisions.iter().cloned(), " | ", lines);
-        line(&mut out, "defined", self.names.iter().cloned(), " ", lines);
-        line(&mut out, "results that Recall brings back", results, " | ", ids);
+        line(language.facts_files_changed(), &mut { changed }, "; ", lines);
+        line(language.files_read(), &mut { read }, "; ", lines);
+        line(language.commands(), &mut { commands }, "; ", lines);
+        line(language.errors_of_calls(), &mut self.errors.iter().cloned(), "; ", lines);
+        line(language.facts_decided(), &mut self.decisions.iter().cloned(), " | ", lines);
+        line(language.defined(), &mut self.names.iter().cloned(), " ", lines);
+        line(language.results_to_recall(), &mut { results }, " | ", ids);
         out
     }
 }
 
 /// A file with the lines that count.
-fn with_lines(file: &str, lines: &[(u64, u64)], how: &IndexSet<&'static str>) -> String {
-    let mut told: Vec<String> = how.iter().map(|how| (*how).to_owned()).collect();
+fn with_lines(file: &str, lines: &[(u64, u64)], how: &IndexSet<How>, language: Language) -> String {
+    let word = |how: &How| match how {
+        How::Written => language.written_whole(),
+        How::ByCommand => language.by_a_command(),
+        How::Deleted => language.deleted(),
+    };
+    let mut told: Vec<String> = how.iter().map(word).collect();
     let range = |(first, last): &(u64, u64)| match first == last {
         true => first.to_string(),
         false => format!("{first}-{last}"),
     };
     told.extend(lines.iter().take(RANGES).map(range));
     if lines.len() > RANGES {
-        told.push(format!("and {} more places", lines.len() - RANGES));
+        told.push(language.more_places(lines.len() - RANGES));
     }
     if told.is_empty() { file.to_owned() } else { format!("{file} {}", told.join(",")) }
 }
@@ -198,9 +219,9 @@ fn with_lines(file: &str, lines: &[(u64, u64)], how: &IndexSet<&'static str>) ->
 fn how_it_ended(seen: &Seen) -> String {
     let exit = seen.envelope.data.get("exit").and_then(Value::as_i64);
     let end = match (exit, &seen.envelope.error) {
-        (Some(exit), _) => format!("exit {exit}"),
+        (Some(exit), _) => seen.language.exit(exit),
         (None, Some(error)) => text::shown(&error.code, 40),
-        (None, None) => "ended".to_owned(),
+        (None, None) => seen.language.ended(),
     };
     let stdout = seen.envelope.data.get("stdout").and_then(Value::as_str).unwrap_or_default();
     let whole = if stdout.trim().is_empty() { seen.body() } else { stdout.to_owned() };
@@ -209,8 +230,10 @@ fn how_it_ended(seen: &Seen) -> String {
         lines.lines().map(text).collect::<Vec<_>>().join("\n")
     });
     match observation::outcome(&numbered.unwrap_or(whole)) {
-        Some((line, true)) => format!("{end}: {}", text::shown(line.trim(), 100)),
-        Some((line, false)) => format!("{end}, last line: {}", text::shown(line.trim(), 100)),
+        Some((line, true)) => seen.language.ended_with(end, text::shown(line.trim(), 100)),
+        Some((line, false)) => {
+            seen.language.ended_with_last_line(end, text::shown(line.trim(), 100))
+        }
         None => end,
     }
 }
@@ -282,9 +305,10 @@ fn merged(mut lines: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 fn line(
     out: &mut String,
     name: &str,
-    entries: impl Iterator<Item = String>,
+    entries: &mut dyn Iterator<Item = String>,
     between: &str,
     most: usize,
+    language: Language,
 ) {
     let entries: Vec<String> = entries.collect();
     let mut room = most;
@@ -299,18 +323,18 @@ fn line(
         return;
     }
     let left = entries.len() - newest.len();
-    let more = if left > 0 { format!("({left} earlier) ") } else { String::new() };
+    let more = if left > 0 { language.earlier_entries(left) } else { String::new() };
     let told: Vec<&str> = newest.into_iter().rev().map(String::as_str).collect();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "- {name}: {more}{}", told.join(between));
 }
 
 /// Marks a reading of this file.
-fn grow_old(what: &mut String, file: &str) {
-    const OLD: &str = "; old text";
+fn grow_old(what: &mut String, file: &str, language: Language) {
+    let old = format!("; {}", language.old_text());
     let read = what.strip_prefix("Read ").and_then(|rest| rest.split_once(": "));
-    if read.is_some_and(|(name, _)| same::is_same(name, file)) && !what.ends_with(OLD) {
-        what.push_str(OLD);
+    if read.is_some_and(|(name, _)| same::is_same(name, file)) && !what.ends_with(&old) {
+        what.push_str(&old);
     }
 }
 

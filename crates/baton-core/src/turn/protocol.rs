@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::Strict;
 use crate::message::{Answer, Format, Message, Stop, Tool, ToolCall};
+use crate::messages::Language;
 use crate::text;
 
 /// How the model says what it wants done.
@@ -37,30 +38,32 @@ pub(crate) struct Action {
 }
 
 /// `number`: of the calls so far, to name the next.
-pub(crate) fn action(protocol: Protocol, answer: &Answer, number: u32) -> Action {
+pub(crate) fn action(
+    protocol: Protocol,
+    answer: &Answer,
+    number: u32,
+    language: Language,
+) -> Action {
     match protocol {
-        Protocol::Native => native(answer),
+        Protocol::Native => native(answer, language),
         Protocol::Json | Protocol::React => {
             let said = answer.text();
-            let read = if protocol == Protocol::Json { from_json(&said) } else { from_text(&said) };
-            written(answer, &said, read, number)
+            let read = match protocol {
+                Protocol::Json => from_json(&said, language),
+                Protocol::Native | Protocol::React => from_text(&said, language),
+            };
+            written(answer, &said, read, number, language)
         }
     }
 }
 
-fn native(answer: &Answer) -> Action {
+fn native(answer: &Answer, language: Language) -> Action {
     let calls: Vec<ToolCall> = answer.tool_calls().cloned().collect();
     let words = answer.text();
-    let complaint = answer.complaint().map(|part| {
-        if let crate::message::Part::Text { text } = part { text } else { String::new() }
-    });
+    let complaint = answer.complaint(language);
     let complaint = complaint.or_else(|| match (&answer.stop, calls.is_empty()) {
-        (Stop::MaxTokens, true) => Some(
-            "Your answer was cut off at its limit of tokens. Go on in smaller steps.".to_owned(),
-        ),
-        (_, true) if words.trim().is_empty() => {
-            Some("Your answer had neither text nor a tool call.".to_owned())
-        }
+        (Stop::MaxTokens, true) => Some(language.cut_off()),
+        (_, true) if words.trim().is_empty() => Some(language.neither_text_nor_call()),
         _ => None,
     });
     let last_words = (calls.is_empty() && complaint.is_none()).then_some(words);
@@ -73,10 +76,16 @@ enum Written<'a> {
     Finish { answer: String, said: &'a str },
 }
 
-fn written(answer: &Answer, said: &str, read: Result<Written<'_>, String>, number: u32) -> Action {
-    let message = |said: &str| {
-        let said = if said.trim().is_empty() { "(no text)" } else { said };
-        Message::assistant(said)
+fn written(
+    answer: &Answer,
+    said: &str,
+    read: Result<Written<'_>, String>,
+    number: u32,
+    language: Language,
+) -> Action {
+    let message = |said: &str| match said.trim().is_empty() {
+        true => Message::assistant(language.no_text()),
+        false => Message::assistant(said),
     };
     let nothing = |said: &str| Action {
         message: message(said),
@@ -86,12 +95,9 @@ fn written(answer: &Answer, said: &str, read: Result<Written<'_>, String>, numbe
     };
     match read {
         // Half of an action is none.
-        _ if answer.stop == Stop::MaxTokens => Action {
-            complaint: Some(
-                "Your answer was cut off at its limit of tokens and was not run.".to_owned(),
-            ),
-            ..nothing(said)
-        },
+        _ if answer.stop == Stop::MaxTokens => {
+            Action { complaint: Some(language.cut_off_not_run()), ..nothing(said) }
+        }
         Ok(Written::Call { name, arguments, said }) => {
             let id = format!("c{}", number + 1);
             Action { calls: vec![ToolCall { id, name, arguments }], ..nothing(said) }
@@ -99,27 +105,25 @@ fn written(answer: &Answer, said: &str, read: Result<Written<'_>, String>, numbe
         Ok(Written::Finish { answer, said }) => {
             Action { last_words: Some(answer), ..nothing(said) }
         }
-        Err(why) => Action { complaint: Some(format!("Not run: {why}.")), ..nothing(said) },
+        Err(why) => Action { complaint: Some(language.not_run(why)), ..nothing(said) },
     }
 }
 
-fn from_json(said: &str) -> Result<Written<'_>, String> {
+fn from_json(said: &str, language: Language) -> Result<Written<'_>, String> {
     let body = unfenced(said);
-    let Strict(value) = serde_json::from_str(body).map_err(|error| {
-        let error = text::shown(&error.to_string(), 120);
-        format!("the answer is not one JSON object ({error}). Send {{\"thought\": …, \"tool\": …, \"arguments\": …}}; to end, use the tool Finish")
-    })?;
+    let Strict(value) = serde_json::from_str(body)
+        .map_err(|error| language.not_one_object(text::shown(&error.to_string(), 120)))?;
     let Some(name) = value.get("tool").and_then(Value::as_str) else {
-        return Err("the object has no `tool`".to_owned());
+        return Err(language.no_tool());
     };
     let arguments = match value.get("arguments") {
         Some(Value::Object(arguments)) => arguments.clone(),
         None | Some(Value::Null) => Map::new(),
-        Some(_) => return Err("`arguments` is not an object".to_owned()),
+        Some(_) => return Err(language.arguments_not_object()),
     };
     if name == FINISH {
         let Some(answer) = arguments.get("answer").and_then(Value::as_str) else {
-            return Err("`Finish` needs `arguments.answer`, a string".to_owned());
+            return Err(language.finish_needs_answer());
         };
         return Ok(Written::Finish { answer: answer.to_owned(), said });
     }
@@ -135,25 +139,24 @@ pub(crate) fn unfenced(said: &str) -> &str {
 }
 
 /// `Action: Tool[{json}]`; what a model invents behind it is not taken for a result.
-fn from_text(said: &str) -> Result<Written<'_>, String> {
-    let shape = "write `Action: Tool[{\"argument\": …}]` or `Action: Finish[…]`";
+fn from_text(said: &str, language: Language) -> Result<Written<'_>, String> {
+    let shape = language.action_shape();
     let Some((start, rest)) = action_line(said) else {
-        let end = "To end the turn, write `Action: Finish[your answer]`";
-        return Err(format!("there is no action; {shape}. {end}"));
+        return Err(language.no_action(shape));
     };
     let Some((name, inside)) = rest.split_once('[') else {
-        return Err(format!("the action has no `[`; {shape}"));
+        return Err(language.action_without_bracket(shape));
     };
     let name = name.trim();
     if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
-        return Err(format!("`{}` is no name of a tool; {shape}", text::shown(name, 40)));
+        return Err(language.no_name_of_a_tool(text::shown(name, 40), shape));
     }
     let body_at = start + (rest.len() - inside.len());
     if name == FINISH {
         // Its text may hold brackets: the last one closes it, before anything invented.
         let end = inside.find("\nObservation:").unwrap_or(inside.len());
         let Some(close) = inside[..end].rfind(']') else {
-            return Err(format!("`Finish` has no closing `]`; {shape}"));
+            return Err(language.finish_not_closed(shape));
         };
         let answer = inside[..close].trim().to_owned();
         return Ok(Written::Finish { answer, said: &said[..body_at + close + 1] });
@@ -161,16 +164,16 @@ fn from_text(said: &str) -> Result<Written<'_>, String> {
     let mut values = serde_json::Deserializer::from_str(inside).into_iter::<Strict>();
     let arguments = match values.next() {
         Some(Ok(Strict(Value::Object(arguments)))) => arguments,
-        Some(Ok(_)) => return Err(format!("the arguments are not a JSON object; {shape}")),
+        Some(Ok(_)) => return Err(language.arguments_not_json_object(shape)),
         Some(Err(error)) => {
             let error = text::shown(&error.to_string(), 120);
-            return Err(format!("the arguments are not JSON: {error}; {shape}"));
+            return Err(language.arguments_not_json(error, shape));
         }
         None => Map::new(),
     };
     let after = &inside[values.byte_offset()..];
     let Some(close) = after.find(']').filter(|close| after[..*close].trim().is_empty()) else {
-        return Err(format!("behind the arguments there must be a `]`; {shape}"));
+        return Err(language.action_not_closed(shape));
     };
     let end = body_at + values.byte_offset() + close + 1;
     Ok(Written::Call { name: name.to_owned(), arguments, said: &said[..end] })
@@ -190,20 +193,19 @@ fn action_line(said: &str) -> Option<(usize, &str)> {
     None
 }
 
-/// The words about answers that are one JSON object.
-const JSON: &str = "Every answer is one JSON object and nothing else: {\"thought\": \"…\", \"tool\": \"NAME\", \"arguments\": {…}}. You get its result and answer again. Any other text is refused, also as the last answer. To end, use the tool Finish: {\"thought\": \"…\", \"tool\": \"Finish\", \"arguments\": {\"answer\": \"your answer\"}}.";
-
-/// The words about answers whose action is a line of text.
-const REACT: &str = "Every answer is a thought and one action, then stop:\nThought: what you know and what you do next\nAction: NAME[{\"argument\": \"value\"}]\nThe next message has its result, after `[tool]`; never write a result yourself. Text without an action is refused, also as the last answer. To end:\nAction: Finish[your answer]";
-
 /// L1, with the tools in it where the provider does not carry them.
-pub(crate) fn system(protocol: Protocol, words: &str, tools: &[Tool]) -> String {
+pub(crate) fn system(
+    protocol: Protocol,
+    words: &str,
+    tools: &[Tool],
+    language: Language,
+) -> String {
     let how = match protocol {
         Protocol::Native => return words.to_owned(),
-        Protocol::Json => JSON,
-        Protocol::React => REACT,
+        Protocol::Json => language.json_protocol(),
+        Protocol::React => language.react_protocol(),
     };
-    let mut out = format!("{words}\n\n{how}\n\nTools (`?`: may be left out):");
+    let mut out = format!("{words}\n\n{how}\n\n{}", language.tools_in_text());
     for tool in tools {
         let fields = fields(&tool.schema);
         out.push_str(&format!("\n{}({fields}): {}", tool.name, tool.description));

@@ -25,7 +25,7 @@ fn prose(text: &str) -> String {
 }
 
 /// Words that both languages use: names of the workflow, of keys and of tools.
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 16] = [
     "MAIN",
     "FINISH",
     "USER",
@@ -38,6 +38,10 @@ const SHARED: [&str; 12] = [
     "tokens",
     "Bash",
     "PATH",
+    "Finish",
+    "Thought",
+    "Action",
+    "NAME",
 ];
 
 #[test]

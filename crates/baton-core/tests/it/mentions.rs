@@ -3,6 +3,7 @@
 use baton_core::freshness::Freshness;
 use baton_core::id::Mtime;
 use baton_core::mention::{self, MOST, Mentions, Target};
+use baton_core::messages::Language;
 use proptest::prelude::*;
 
 /// The mentions of a message where these paths are files.
@@ -187,29 +188,29 @@ proptest! {
 fn a_second_reading_notes_what_somebody_else_changed() {
     let mut fresh = Freshness::default();
     assert!(!fresh.is_known("a.rs"));
-    assert_eq!(fresh.read("a.rs", Mtime(1)), None, "the first reading");
-    assert_eq!(fresh.read("a.rs", Mtime(1)), None, "nothing changed");
-    assert_eq!(fresh.read("b.rs", Mtime(9)), None, "another file");
-    let note = fresh.read("a.rs", Mtime(2));
+    assert_eq!(fresh.read("a.rs", Mtime(1), Language::English), None, "the first reading");
+    assert_eq!(fresh.read("a.rs", Mtime(1), Language::English), None, "nothing changed");
+    assert_eq!(fresh.read("b.rs", Mtime(9), Language::English), None, "another file");
+    let note = fresh.read("a.rs", Mtime(2), Language::English);
     assert_eq!(note.as_deref(), Some("Note: a.rs was modified externally."));
-    assert_eq!(fresh.read("a.rs", Mtime(2)), None, "said once");
-    assert!(fresh.read("a.rs", Mtime(1)).is_some(), "put back is a change too");
+    assert_eq!(fresh.read("a.rs", Mtime(2), Language::English), None, "said once");
+    assert!(fresh.read("a.rs", Mtime(1), Language::English).is_some(), "put back is a change too");
 }
 
 #[test]
 fn our_own_edits_are_not_external() {
     let mut fresh = Freshness::default();
     assert!(!fresh.changed_since_read("a.rs", Mtime(1)), "never read");
-    fresh.read("a.rs", Mtime(1));
+    fresh.read("a.rs", Mtime(1), Language::English);
     assert!(!fresh.changed_since_read("a.rs", Mtime(1)));
     assert!(fresh.changed_since_read("a.rs", Mtime(2)));
     fresh.own_edit("a.rs", Mtime(2));
     assert!(!fresh.changed_since_read("a.rs", Mtime(2)));
-    assert_eq!(fresh.read("a.rs", Mtime(2)), None);
+    assert_eq!(fresh.read("a.rs", Mtime(2), Language::English), None);
     // An edit of ours does not hide a later one of somebody else.
     fresh.own_edit("a.rs", Mtime(3));
     assert!(fresh.changed_since_read("a.rs", Mtime(4)));
-    assert!(fresh.read("a.rs", Mtime(4)).is_some());
+    assert!(fresh.read("a.rs", Mtime(4), Language::English).is_some());
     fresh.forget("a.rs");
     assert!(!fresh.is_known("a.rs") && !fresh.changed_since_read("a.rs", Mtime(9)));
 }

@@ -3,6 +3,7 @@
 use baton_core::message::{
     Answer, Message, Part, Role, Stop, ToolCall, ToolResult, Usage, check, tool_call,
 };
+use baton_core::messages::Language;
 
 fn asks(ids: &[&str]) -> Message {
     let call = |id: &&str| {
@@ -111,7 +112,9 @@ fn a_broken_call_goes_back_as_words() {
         stop: Stop::ToolCalls,
         usage: Usage::default(),
     };
-    let reply = Message { role: Role::User, parts: answer.complaint().into_iter().collect() };
+    let complaint = answer.complaint(Language::English);
+    let complaint = complaint.into_iter().map(|text| Part::Text { text });
+    let reply = Message { role: Role::User, parts: complaint.collect() };
     let Part::Text { text } = &reply.parts[0] else { panic!("{reply:?}") };
     insta::assert_snapshot!(text, @"Your call of `Write` was not run: the arguments are not JSON: EOF while parsing a value at line 1 column 8. Its arguments as they came: {\"path\":");
     assert_eq!(check(&[Message::user("hello"), answer.message(), reply.clone()]), Ok(()));

@@ -2,6 +2,7 @@
 //! every result whatever its shape.
 
 use baton_core::id::{Mtime, ObservationId};
+use baton_core::messages::Language;
 use baton_core::observation::shapes::{
     Bash, Edit, Entry, Glob, Grep, Kind, Ls, Match, Read, Recall, Todo, TodoStatus, TodoWrite,
     Write,
@@ -41,7 +42,7 @@ fn stub(tool: &str, data: &impl serde::Serialize) -> Compressed {
 
 /// The promises that hold for every result.
 fn checked(tool: &str, envelope: &Envelope) -> Compressed {
-    let stub = compress(tool, envelope, ID);
+    let stub = compress(tool, envelope, ID, Language::English);
     let text = kept(&stub);
     assert!(text.len() <= whole(envelope).len(), "{tool}: longer: {text}");
     assert_eq!((stub.status, &stub.error), (envelope.status, &envelope.error), "{tool}");
@@ -54,7 +55,11 @@ fn checked(tool: &str, envelope: &Envelope) -> Compressed {
         assert_eq!(parsed.get(gone), None, "{tool}");
     }
     let again = Envelope::read(&text).unwrap();
-    assert_eq!(compress(tool, &again, ObservationId(99)), stub, "{tool}: compressed again");
+    assert_eq!(
+        compress(tool, &again, ObservationId(99), Language::English),
+        stub,
+        "{tool}: compressed again"
+    );
     if let Some(omitted) = &stub.omitted {
         assert!(omitted.ends_with("; Recall o17 has it whole"), "{tool}: {omitted}");
         assert!(omitted.chars().count() <= 800, "{tool}: {omitted}");
@@ -682,7 +687,7 @@ fn an_error_stays_whole() {
     }
     let small = Envelope::failed("TIMEOUT", "took too long");
     assert_eq!(
-        kept(&compress("Bash", &small, ID)),
+        kept(&compress("Bash", &small, ID, Language::English)),
         r#"{"status":"error","data":{},"error":{"code":"TIMEOUT","message":"took too long"},"observation":"o17"}"#
     );
 }
@@ -694,7 +699,7 @@ fn what_is_not_worth_cutting_stays() {
     let stub = checked("Glob", &bare);
     assert_eq!((strings(&stub, "paths").len(), &stub.omitted), (11, &None));
     let empty = Envelope::new(Status::Success, &json!({}));
-    let longest = kept(&compress("LS", &empty, ObservationId(u32::MAX)));
+    let longest = kept(&compress("LS", &empty, ObservationId(u32::MAX), Language::English));
     assert!(longest.len() <= whole(&empty).len(), "even the longest id fits");
 }
 

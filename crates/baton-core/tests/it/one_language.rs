@@ -354,6 +354,7 @@ fn run_facts(agent: &AgentName, text: Text, outcome: usize) -> RunFacts {
         files: vec!["src/first.rs".to_owned(), "and 5 more".to_owned()],
     };
     RunFacts {
+        verdicts: vec!["M1-T1: TEST PASS".to_owned()],
         first_iteration: Some(Iteration(1)),
         machine: facts,
         project_files: (0..900).map(|n| format!("data/part{}/{n}.json", n % 3)).collect(),

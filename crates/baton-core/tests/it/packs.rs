@@ -67,6 +67,29 @@ fn what_a_tester_reads() {
     insta::assert_snapshot!("tester_zh", common::pack("tdd", "zh").prompts["TEST"]);
 }
 
+#[test]
+fn a_pack_says_who_works_in_a_stage_or_a_neutral_text_does() {
+    let (agent, file) =
+        (AgentName::new("TRANSLATE").unwrap(), "fr/prompts/subagent_prompt_system.md");
+    let mut files = translate();
+    let neutral = Pack::read(&files, "fr").unwrap().conduct(&agent);
+    assert!(neutral.starts_with("You are TRANSLATE, one of several agents"), "{neutral}");
+    files.insert(file.to_owned(), "Vous êtes {agent}, traducteur.\n".to_owned());
+    assert!(pack::check(&files).is_empty(), "{:#?}", pack::check(&files));
+    let own = Pack::read(&files, "fr").unwrap().conduct(&agent);
+    assert_eq!(own, "Vous êtes TRANSLATE, traducteur.");
+    for (text, code) in [("Obéissez au PATRON.", "prompt-unknown-word"), (" ", "pack-empty-prompt")]
+    {
+        files.insert(file.to_owned(), text.to_owned());
+        let problems = pack::check(&files);
+        assert!(problems.iter().any(|problem| problem.code == code), "{text}: {problems:#?}");
+    }
+    for name in PACKS {
+        let chinese = common::pack(name, "zh").conduct(&agent);
+        assert!(chinese.starts_with("你是 `TRANSLATE`"), "{name}: {chinese}");
+    }
+}
+
 /// A pack of another domain: other agents, verdicts, prefixes, statuses, classes, in French words.
 pub(crate) fn translate() -> Files {
     let policy = r#"{

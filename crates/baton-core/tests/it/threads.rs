@@ -4,6 +4,7 @@
 use baton_core::fold::{self, Folded, Kind, Known, Of, Prices, Settings, Weight};
 use baton_core::id::{ObservationId, Tokens};
 use baton_core::message::{self, Answer, Part, Request, Stop, ToolCall, Usage};
+use baton_core::messages::Language;
 use baton_core::observation::{Envelope, Status};
 use baton_core::profile::Profile;
 use baton_core::thread::Item;
@@ -116,7 +117,7 @@ fn good(plan: &Plan) -> Option<String> {
 
 /// A record in the form that is asked for.
 fn record(goal: &str) -> String {
-    let form = compact::archive_prompt(&compact::Settings::default(), None);
+    let form = compact::archive_prompt(&compact::Settings::default(), None, Language::English);
     let start = form.find("## 📌").unwrap();
     form[start..].replace("[what the user wanted]", goal)
 }
@@ -626,7 +627,7 @@ fn a_stub_of_a_file_holds_the_lines_around_what_the_agent_spoke_of() {
         let mut known = Known::default();
         known.said("Next I change compute_50.", 7);
         let own = Folded { id: ObservationId(3), title: "Read a.rs: ok", text: &text, of };
-        fold::stub(own, &mut known)
+        fold::stub(own, &mut known, Language::English)
     };
     let read = stub(Of::File("a.rs"));
     assert!(read.contains("\n..\n44\t"), "what is left out before it is marked: {read}");
@@ -913,7 +914,9 @@ fn a_summary_that_cannot_be_used_is_named_and_done_without() {
         drop_records: 0,
         said: Vec::new(),
     };
-    let check = |strategy, answer: &str| compact::checked(&plan(strategy), &own, answer, 500);
+    let check = |strategy, answer: &str| {
+        compact::checked(&plan(strategy), &own, answer, 500, Language::English)
+    };
     for good in [
         STATE.to_owned(),
         format!("```json\n{STATE}\n```"),

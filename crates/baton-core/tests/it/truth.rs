@@ -6,6 +6,7 @@ use baton_core::fold::Settings;
 use baton_core::id::ObservationId;
 use baton_core::lab::truth::{self, SentResult, Verdict};
 use baton_core::message::{Message, Part, Role, ToolCall};
+use baton_core::messages::Language;
 use baton_core::observation::{self, Envelope, Status, plain};
 use baton_core::thread::compact;
 use baton_core::thread::{Item, Results, Seen, Thread};
@@ -416,8 +417,8 @@ proptest! {
 // Conversations.
 
 /// A result as the tool returned it, in the words of a request that has all of it.
-fn returned(seen: &Seen) -> String {
-    plain::plain(&seen.tool, &seen.envelope).text(seen.id)
+fn returned(seen: &Seen, language: Language) -> String {
+    plain::plain(&seen.tool, &seen.envelope, language).text(seen.id)
 }
 
 /// A step of a generated conversation. Numbers are taken modulo what there is.
@@ -503,6 +504,7 @@ const LINES: [&str; 20] = [
 ];
 
 struct Player {
+    language: Language,
     thread: Thread,
     files: Vec<Vec<&'static str>>,
     /// The results as they were returned, by their numbers.
@@ -513,13 +515,15 @@ struct Player {
 }
 
 impl Player {
-    fn new(words_only: Option<usize>, strategy: compact::Strategy) -> Player {
+    fn new(words_only: Option<usize>, strategy: compact::Strategy, language: Language) -> Player {
         let folding = Settings { keep: 2, batch: 4, fold_at: 1_500, ..Settings::default() };
         let file = |start: usize| (0..40).map(|at| LINES[(start + at * 7) % LINES.len()]).collect();
         let keys = vec!["state".to_owned()];
-        let mut thread = Thread::new(folding, words_only, Results::Plain);
+        let thread = Thread::new(folding, words_only, Results::Plain);
+        let mut thread = thread.speaking(language);
         thread.begin_turn("Fix parse_header in src/file_0.rs.", None);
         Player {
+            language,
             thread,
             files: vec![file(0), file(0), file(3)],
             whole: Vec::new(),
@@ -544,7 +548,7 @@ impl Player {
         };
         let envelope = Envelope::new(Status::Success, &data);
         let seen = Seen::new(id, call, tool.to_owned(), &words.join("\n"), envelope);
-        self.whole.push(returned(&seen));
+        self.whole.push(returned(&seen, self.language));
         self.contents.push(content.to_owned());
         self.thread.push(Item::Observation(Box::new(seen)));
     }
@@ -692,9 +696,12 @@ proptest! {
         actions in prop::collection::vec(action(), 1..60),
         words_only in prop::option::of(1_usize..4),
         is_archive in any::<bool>(),
+        is_chinese in any::<bool>(),
     ) {
         use compact::Strategy::{Archive, Handover};
-        let mut player = Player::new(words_only, if is_archive { Archive } else { Handover });
+        let language = if is_chinese { Language::Chinese } else { Language::English };
+        let strategy = if is_archive { Archive } else { Handover };
+        let mut player = Player::new(words_only, strategy, language);
         for (step, action) in actions.iter().enumerate() {
             let before = player.whole.len();
             player.play(action);

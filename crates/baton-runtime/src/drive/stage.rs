@@ -205,7 +205,8 @@ impl Drive<'_> {
             &mut (dyn FnMut(Notice<'_>) + Send),
         ) -> T,
     ) -> T {
-        let agents = self.around.board.pack.manifest.agent_names();
+        let pack = &self.around.board.pack;
+        let (agents, conduct) = (pack.manifest.agent_names(), pack.conduct(&act.stage.name));
         let name = view_name(self.state.origin.run.as_str(), act);
         let view = (!act.writes).then_some(ViewOrder {
             views: &self.views,
@@ -225,6 +226,8 @@ impl Drive<'_> {
             board: &self.around.board.root,
             confined: self.around.confined,
             writes: act.writes,
+            language: pack.words(),
+            conduct: &conduct,
             agents: &agents,
             mark: &self.mark,
             tokens,

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use baton_core::config::AgentSettings;
 use baton_core::event::{Runner, Spent, StageResult};
+use baton_core::messages::Language;
 use baton_core::turn::{Ending, Limits};
 
 use super::{Call, Executor, Hear, Outcome, Told, Unusable, all_tokens, whole_milliseconds};
@@ -130,6 +131,8 @@ pub fn workshop(
         freshness: Mutex::default(),
         digests: Mutex::default(),
         writes: bench.writes,
+        // The conversation's, once there is one.
+        language: Language::default(),
     })
 }
 
@@ -152,8 +155,10 @@ impl Builtin {
             // Nobody watches a stage.
             approvals: Approvals { mode: Mode::Auto, person: None },
         };
+        let mut mind = self.mind.clone();
+        mind.room.language = call.language;
         let setup = Setup {
-            mind: self.mind.clone(),
+            mind,
             tags: call.tags(),
             cache_key: format!("{}/{}", call.run, call.stage.name),
             folder: ".".to_owned(),
@@ -165,6 +170,7 @@ impl Builtin {
             cost_limit: call.cost,
             // They are in the prompt.
             facts: Vec::new(),
+            conduct: Some(call.conduct.to_owned()),
             // The run keeps it.
             turns: None,
         };

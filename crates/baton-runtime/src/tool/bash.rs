@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_core::id::ObservationId;
+use baton_core::messages::Language;
 use baton_core::observation::shapes::Bash;
 use baton_core::observation::{Envelope, Status, cut};
 use baton_core::text;
@@ -124,12 +125,16 @@ impl Shell {
     }
 
     /// The same as after a command, where a file that a file tool made can be a part of a repository.
-    pub(super) fn look_after_file(&self, inside: &str) -> Result<String, Refusal> {
+    pub(super) fn look_after_file(
+        &self,
+        inside: &str,
+        language: Language,
+    ) -> Result<String, Refusal> {
         let is_part = |part: &str| repositories::PARTS.contains(&part);
         if !inside.split('/').any(is_part) {
             return Ok(String::new());
         }
-        let about = self.look_after(false).map_err(|why| refused("IO", why))?;
+        let about = self.look_after(false, language).map_err(|why| refused("IO", why))?;
         Ok(about.join("; "))
     }
 
@@ -146,14 +151,14 @@ impl Shell {
 
     /// Moves aside the repositories and blackboards that a command made; what the model is told.
     /// `by_user`: the user agreed to the command, so they stay.
-    fn look_after(&self, by_user: bool) -> Result<Vec<String>, String> {
+    fn look_after(&self, by_user: bool, language: Language) -> Result<Vec<String>, String> {
         let mut ready = self.ready();
         let Some(own) = &mut ready.repositories else { return Ok(Vec::new()) };
         if by_user {
             return own.accept().map(|()| Vec::new()).map_err(|error| cannot_look(&error));
         }
         let moved = own.move_new_aside().map_err(|error| cannot_look(&error))?;
-        let mut about = about_moved(own, &moved);
+        let mut about = about_moved(own, &moved, language);
         about.extend(own.stuck());
         let notices = own.notices(&moved, "");
         ready.notices.extend(notices);
@@ -161,12 +166,11 @@ impl Shell {
     }
 
     /// The private copy of `.git` for a command that may commit. `Err`: why it has none.
-    fn copy_git(&self, outside: bool) -> Result<Option<Copy>, String> {
+    fn copy_git(&self, outside: bool, language: Language) -> Result<Option<Copy>, String> {
         match &self.commits {
             Some(commits) if !outside => {
                 let copy = commits.as_ref().map_err(Clone::clone).and_then(Commits::open);
-                copy.map(Some)
-                    .map_err(|why| format!("commits do not work here, .git is read-only: {why}"))
+                copy.map(Some).map_err(|why| language.commits_do_not_work(why))
             }
             _ => Ok(None),
         }
@@ -237,36 +241,28 @@ impl Workshop {
     }
 }
 
-pub(super) fn offer(writes: bool, commands_write: bool, commits: Option<Option<&str>>) -> Offered {
+pub(super) fn offer(
+    writes: bool,
+    commands_write: bool,
+    commits: Option<Option<&str>>,
+    language: Language,
+) -> Offered {
     let properties = json!({
         "command": { "type": "string" },
         "timeout": { "type": "integer" },
         "outside": { "type": "boolean" },
     });
-    const NO_COMMITS: &str =
-        "git status, diff, log and show work; add, commit, stash and checkout do not";
-    const COPY: &str = "copy a file to $TMPDIR before you try something with it";
+    let (no_commits, copy) = (language.bash_no_commits(), language.bash_copy());
     let files = match (writes, commands_write) {
-        (true, true) => {
-            let git = match commits {
-                None => format!("but not .git ({NO_COMMITS}; {COPY})"),
-                Some(Some(why)) => format!(
-                    "but not .git ({NO_COMMITS}, although the user allows commits: {}; {COPY})",
-                    text::shown(why, 200)
-                ),
-                Some(None) => "and commit (git add, commit, stash, checkout, branch, tag and merge work; hooks do not run, nothing is signed; settings, hooks, submodules and worktrees cannot be changed, and a rebase has to be finished or aborted in the command that begins it)".to_owned(),
-            };
-            format!("it may write the project and $TMPDIR, {git}, it")
-        }
-        (false, true) => format!(
-            "it works on your private copy of the project and may change it and $TMPDIR (git checkout and stash lose work that is not committed: {COPY}); the copy is thrown away when your work ends. It"
-        ),
-        (_, false) => "it may write only $TMPDIR, the project is read-only, it".to_owned(),
+        (true, true) => language.bash_writes(match commits {
+            None => language.bash_git_closed(no_commits, copy),
+            Some(Some(why)) => language.bash_git_refused(no_commits, text::shown(why, 200), copy),
+            Some(None) => language.bash_git_open(),
+        }),
+        (false, true) => language.bash_private_copy(copy),
+        (_, false) => language.bash_reads(),
     };
-    let words = format!(
-        "Run a shell command in the project root, confined: {files} has no network but its own localhost (a server must be started and called in one command), and nothing it starts outlives it. Every call is a new shell (timeout: seconds, default 120; outside: ask the user to run it unconfined); files in $TMPDIR stay until your work ends or is interrupted. The exit code of a pipe is that of its last command."
-    );
-    super::offer("Bash", &words, properties, &["command"])
+    super::offer("Bash", language.bash_tool(files), properties, &["command"])
 }
 
 #[derive(Debug, Deserialize)]
@@ -296,13 +292,13 @@ pub(super) fn run(
 ) -> Done {
     let shell = &shop.shell;
     if args.command.trim().is_empty() || args.command.contains('\0') {
-        return Err(refused("BAD_COMMAND", "the command is empty, or has a NUL in it"));
+        return Err(refused("BAD_COMMAND", shop.language.bad_command()));
     }
     let copy = archive.output_file(id);
     let seconds = args.timeout.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
     let argv = ["bash", "-c", args.command.as_str()];
     shell.hold().map_err(|why| refused("CANNOT_RUN", why))?;
-    let (git, no_git) = match shell.copy_git(args.outside) {
+    let (git, no_git) = match shell.copy_git(args.outside, shop.language) {
         Ok(git) => (git, None),
         Err(why) => (None, Some(why)),
     };
@@ -320,7 +316,7 @@ pub(super) fn run(
     let ran =
         sandbox::run_in(spare, &program, interrupt).map_err(|why| refused("CANNOT_RUN", why))?;
     let refused = git.and_then(|git| shell.take_over(git, interrupt));
-    let moved = shell.look_after(args.outside);
+    let moved = shell.look_after(args.outside, shop.language);
     let mut data = said(&ran, id, &copy);
     let changes = before.map(|before| before.changes(shop, interrupt)).unwrap_or_default();
     for file in &changes.all {
@@ -345,7 +341,7 @@ pub(super) fn run(
         &data,
     );
     if data.exit.is_none() {
-        let (code, message) = how_it_ended(&ran.how, seconds);
+        let (code, message) = how_it_ended(&ran.how, seconds, shop.language);
         envelope.error = Envelope::failed(code, message).error;
     }
     let notes = ran.note.into_iter().chain(no_git).chain(refused).chain(match moved {
@@ -357,42 +353,27 @@ pub(super) fn run(
 }
 
 /// What the model is told about repositories and blackboards that its command made.
-fn about_moved(own: &Repositories, moved: &[Moved]) -> Vec<String> {
+fn about_moved(own: &Repositories, moved: &[Moved], language: Language) -> Vec<String> {
     let (boards, repositories): (Vec<Moved>, Vec<Moved>) =
         moved.iter().cloned().partition(|own| own.is_board);
-    let kinds = [
-        (
-            repositories,
-            "Git would run what a repository inside the project names, so none may be made there; make them below $TMPDIR",
-        ),
-        (
-            boards,
-            "Baton would use a blackboard in the project, and agents do not make any; use other names, or a folder below $TMPDIR",
-        ),
-    ];
-    let kinds = kinds.into_iter().filter(|(moved, _)| !moved.is_empty());
-    let line = |(moved, why): (Vec<Moved>, &str)| {
-        format!("moved aside: {}. {why}", text::shown(&own.told(&moved).join(", "), 600))
+    let told = |moved: &[Moved]| {
+        let names = text::shown(&own.told(moved).join(", "), 600);
+        (!moved.is_empty()).then_some(names)
     };
-    kinds.map(line).collect()
+    let repositories = told(&repositories).map(|names| language.repositories_moved(names));
+    let boards = told(&boards).map(|names| language.boards_moved(names));
+    repositories.into_iter().chain(boards).collect()
 }
 
 fn cannot_look(error: &std::io::Error) -> String {
     format!("cannot look for repositories in the project: {error}")
 }
 
-fn how_it_ended(how: &How, seconds: u64) -> (&'static str, String) {
+fn how_it_ended(how: &How, seconds: u64, language: Language) -> (&'static str, String) {
     match how {
-        How::TimedOut => (
-            "TIMED_OUT",
-            format!("it took longer than {seconds} s and was ended with all it had started"),
-        ),
-        How::Interrupted => (
-            "STOPPED",
-            "Baton was stopped while it ran, so it may have run in part; run it again if it is needed"
-                .to_owned(),
-        ),
-        How::Signal(signal) => ("SIGNAL", format!("it was ended by signal {signal}")),
+        How::TimedOut => ("TIMED_OUT", language.timed_out(seconds)),
+        How::Interrupted => ("STOPPED", language.stopped_while_running()),
+        How::Signal(signal) => ("SIGNAL", language.ended_by_signal(signal)),
         How::Exit(_) => ("EXIT", String::new()),
     }
 }

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use baton_core::id::Mtime;
+use baton_core::messages::Language;
 use baton_core::observation::shapes::{Edit, Write};
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
@@ -29,8 +30,8 @@ const HEAD: usize = 20;
 /// Bytes of a difference that the result shows.
 const DIFF: usize = 24 << 10;
 
-pub(super) fn offers() -> Vec<Offered> {
-    let old = json!({ "type": "string", "description": "exact text, without line numbers" });
+pub(super) fn offers(language: Language) -> Vec<Offered> {
+    let old = json!({ "type": "string", "description": language.edit_old() });
     let (new, all) = (json!({ "type": "string" }), json!({ "type": "boolean" }));
     let one = json!({
         "path": { "type": "string" },
@@ -48,15 +49,10 @@ pub(super) fn offers() -> Vec<Offered> {
         } },
     });
     let whole = json!({ "path": { "type": "string" }, "content": { "type": "string" } });
-    let words = [
-        "Replace text in a file. old_string must occur exactly once, or set replace_all.",
-        "Several replacements in one file, in order; all of them or none.",
-        "Create a file or replace all of it. Read an existing one first.",
-    ];
     vec![
-        offer("Edit", words[0], one, &["path", "old_string", "new_string"]),
-        offer("MultiEdit", words[1], several, &["path", "edits"]),
-        offer("Write", words[2], whole, &["path", "content"]),
+        offer("Edit", language.edit_tool(), one, &["path", "old_string", "new_string"]),
+        offer("MultiEdit", language.multi_edit_tool(), several, &["path", "edits"]),
+        offer("Write", language.write_tool(), whole, &["path", "content"]),
     ]
 }
 
@@ -99,34 +95,33 @@ pub(super) fn edit(shop: &Workshop, args: EditArgs) -> Done {
 
 pub(super) fn multi_edit(shop: &Workshop, args: &MultiEditArgs) -> Done {
     match args.edits.len() {
-        0 => Err(refused("NOTHING_TO_DO", "there are no edits")),
+        0 => Err(refused("NOTHING_TO_DO", shop.language.no_edits())),
         1..=EDITS => apply(shop, &args.path, &args.edits),
-        _ => Err(refused("TOO_MANY", format!("one call has at most {EDITS} edits"))),
+        _ => Err(refused("TOO_MANY", shop.language.too_many_edits(EDITS))),
     }
 }
 
 fn apply(shop: &Workshop, path: &str, edits: &[Replacement]) -> Done {
+    let language = shop.language;
     let (file, before, mtime) = current(shop, path)?;
     if shop.freshness().changed_since_read(&file, mtime) {
-        return Err(changed_since(&file));
+        return Err(changed_since(&file, shop.language));
     }
     let mut after = before.clone();
     for (index, edit) in edits.iter().enumerate() {
-        after = match replaced(&after, edit) {
+        after = match replaced(&after, edit, language) {
             Ok(after) => after,
             Err((code, why)) => {
-                let which =
-                    if edits.len() > 1 { format!("edit {}: ", index + 1) } else { String::new() };
-                let rest = if edits.len() > 1 { "; none of the edits was made" } else { "" };
-                return Err(refused(
-                    code,
-                    format!("`{}`: {which}{why}{rest}", text::shown(&file, 200)),
-                ));
+                let why = match edits.len() {
+                    1 => why,
+                    _ => language.edit_number(index + 1, why),
+                };
+                return Err(refused(code, language.at_file(text::shown(&file, 200), why)));
             }
         };
     }
     if after == before {
-        return Err(refused("NOTHING_TO_DO", "the edit changes nothing"));
+        return Err(refused("NOTHING_TO_DO", language.edit_changes_nothing()));
     }
     let mtime = shop.root.write(&file, after.as_bytes())?;
     shop.freshness().own_edit(&file, mtime);
@@ -143,35 +138,37 @@ fn current(shop: &Workshop, path: &str) -> Result<(String, String, Mtime), Refus
     let file = shop.root.inside(path)?;
     shop.check_writable(&file)?;
     let mut opened = shop.root.read(&file)?;
-    let shown = text::shown(&file, 200);
+    let (shown, language) = (text::shown(&file, 200), shop.language);
     if opened.size > FILE {
-        return Err(refused("TOO_LARGE", format!("`{shown}` has {} bytes", opened.size)));
+        return Err(refused("TOO_LARGE", language.has_bytes(shown, opened.size)));
     }
     let mut bytes = Vec::new();
     // It may grow while it is read.
     (&mut opened.file)
         .take(FILE + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| refused("IO", format!("`{shown}`: {error}")))?;
+        .map_err(|error| refused("IO", language.at_file(&shown, error)))?;
     if bytes.len() as u64 > FILE {
-        return Err(refused("TOO_LARGE", format!("`{shown}` has more than {FILE} bytes")));
+        return Err(refused("TOO_LARGE", language.has_more_bytes(shown, FILE)));
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok((file, text, opened.mtime)),
-        Err(_) => Err(refused("NOT_TEXT", format!("`{shown}` is not UTF-8; it is not edited"))),
+        Err(_) => Err(refused("NOT_TEXT", language.not_edited(shown))),
     }
 }
 
-fn changed_since(file: &str) -> Refusal {
-    let file = text::shown(file, 200);
-    refused("CHANGED", format!("`{file}` was changed since you read it; read it again"))
+fn changed_since(file: &str, language: Language) -> Refusal {
+    refused("CHANGED", language.changed_since_read(text::shown(file, 200)))
 }
 
-fn replaced(before: &str, edit: &Replacement) -> Result<String, (&'static str, String)> {
+fn replaced(
+    before: &str,
+    edit: &Replacement,
+    language: Language,
+) -> Result<String, (&'static str, String)> {
     let (old, new) = (edit.old_string.as_str(), edit.new_string.as_str());
     if old.is_empty() {
-        let why = "old_string is empty; it must be the text of the file that is to be replaced, exactly as it stands there";
-        return Err(("NOT_FOUND", why.to_owned()));
+        return Err(("NOT_FOUND", language.old_is_empty()));
     }
     // A model writes line feeds; the file may have carriage returns.
     let (with_old, with_new) = (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"));
@@ -182,39 +179,31 @@ fn replaced(before: &str, edit: &Replacement) -> Result<String, (&'static str, S
     let count = before.matches(old).count();
     let grown = new.len().saturating_sub(old.len()).saturating_mul(count);
     if before.len().saturating_add(grown) as u64 > FILE {
-        return Err(("TOO_LARGE", format!("the file would have more than {FILE} bytes")));
+        return Err(("TOO_LARGE", language.file_would_be_too_large(FILE)));
     }
     match count {
-        0 => Err(("NOT_FOUND", format!("old_string does not occur{}", near(before, old)))),
+        0 => Err(("NOT_FOUND", language.old_not_found(near(before, old, language)))),
         1 => Ok(before.replacen(old, new, 1)),
         _ if edit.replace_all => Ok(before.replace(old, new)),
         count => {
             let line = |at: usize| before[..at].matches('\n').count() + 1;
             let lines = before.match_indices(old).take(NAMED).map(|(at, _)| line(at).to_string());
-            let lines = lines.collect::<Vec<_>>().join(", ");
-            Err((
-                "NOT_UNIQUE",
-                format!(
-                    "old_string occurs {count} times, at lines {lines}{}; add lines around it, or set replace_all",
-                    if count > NAMED { " and more" } else { "" }
-                ),
-            ))
+            let lines = language.list(&lines.collect::<Vec<_>>());
+            let lines = if count > NAMED { language.lines_and_more(lines) } else { lines };
+            Err(("NOT_UNIQUE", language.old_not_unique(count, lines)))
         }
     }
 }
 
 /// Where the text is but for its blanks.
-fn near(before: &str, old: &str) -> String {
+fn near(before: &str, old: &str, language: Language) -> String {
     let Some(first) = old.lines().map(str::trim).find(|line| !line.is_empty()) else {
         return String::new();
     };
     let place = before.lines().position(|line| line.trim() == first);
     match place {
-        Some(index) => format!(
-            "; its first line stands at line {}, perhaps with other blanks: read it again",
-            index + 1
-        ),
-        None => "; read the file again".to_owned(),
+        Some(index) => language.near_line(index + 1),
+        None => language.read_file_again(),
     }
 }
 
@@ -255,20 +244,17 @@ pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Done {
     let file = shop.root.inside(&args.path)?;
     shop.check_writable(&file)?;
     if args.content.len() as u64 > FILE {
-        return Err(refused("TOO_LARGE", format!("a file has at most {FILE} bytes")));
+        return Err(refused("TOO_LARGE", shop.language.content_too_large(FILE)));
     }
     let created = match shop.root.read(&file) {
         Ok(opened) => {
             let freshness = shop.freshness();
             if !freshness.is_known(&file) {
                 let shown = text::shown(&file, 200);
-                return Err(refused(
-                    "NOT_READ",
-                    format!("`{shown}` exists; read it before you overwrite it"),
-                ));
+                return Err(refused("NOT_READ", shop.language.read_before_write(shown)));
             }
             if freshness.changed_since_read(&file, opened.mtime) {
-                return Err(changed_since(&file));
+                return Err(changed_since(&file, shop.language));
             }
             false
         }
@@ -280,7 +266,7 @@ pub(super) fn write(shop: &Workshop, args: &WriteArgs) -> Done {
     let (lines, bytes) = (args.content.lines().count() as u64, args.content.len() as u64);
     let head: Vec<_> = args.content.lines().take(HEAD).map(|line| text::cut(line, 300)).collect();
     let head = head.join("\n");
-    let moved = shop.shell.look_after_file(&file)?;
+    let moved = shop.shell.look_after_file(&file, shop.language)?;
     let written = Write { file, created, lines, bytes, mtime, head };
     Ok(Envelope { text: moved, ..Envelope::new(Status::Success, &written) })
 }

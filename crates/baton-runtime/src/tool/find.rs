@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use baton_core::messages::Language;
 use baton_core::observation::shapes::{Glob, Grep, Match};
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
@@ -34,22 +35,23 @@ const AUTOMATON: usize = 4 << 20;
 /// A file that is larger is passed over.
 const FILE: u64 = 64 << 20;
 
-pub(super) fn offers() -> Vec<Offered> {
+pub(super) fn offers(language: Language) -> Vec<Offered> {
     let glob = json!({
         "pattern": { "type": "string" },
-        "path": { "type": "string", "description": "folder to look in" },
+        "path": { "type": "string", "description": language.glob_path() },
         "hidden": { "type": "boolean" },
     });
     let grep = json!({
         "pattern": { "type": "string" },
-        "path": { "type": "string", "description": "file or folder" },
-        "glob": { "type": "string", "description": "only files like *.py" },
+        "path": { "type": "string", "description": language.grep_path() },
+        "glob": { "type": "string", "description": language.grep_glob() },
         "ignore_case": { "type": "boolean" },
         "hidden": { "type": "boolean" },
     });
-    let by_name = "Find files by a pattern such as src/**/*.rs; .gitignore is respected.";
-    let by_content = "Search file contents by a regular expression; .gitignore is respected.";
-    vec![offer("Glob", by_name, glob, &["pattern"]), offer("Grep", by_content, grep, &["pattern"])]
+    vec![
+        offer("Glob", language.glob_tool(), glob, &["pattern"]),
+        offer("Grep", language.grep_tool(), grep, &["pattern"]),
+    ]
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +65,7 @@ pub(super) struct GlobArgs {
 }
 
 pub(super) fn glob(shop: &Workshop, args: &GlobArgs, interrupt: &Interrupt) -> Done {
-    let matcher = one_glob(&args.pattern)?;
+    let matcher = one_glob(&args.pattern, shop.language)?;
     let folder = shop.root.inside(&args.path)?;
     shop.root.look(&folder)?;
     let mut paths: Vec<String> = Vec::new();
@@ -93,10 +95,10 @@ pub(super) fn glob(shop: &Workshop, args: &GlobArgs, interrupt: &Interrupt) -> D
     ))
 }
 
-fn one_glob(pattern: &str) -> Result<GlobSet, Refusal> {
+fn one_glob(pattern: &str, language: Language) -> Result<GlobSet, Refusal> {
     let wrong = |why: String| refused("BAD_PATTERN", why);
     if pattern.len() > PATTERN {
-        return Err(wrong(format!("the pattern is longer than {PATTERN} bytes")));
+        return Err(wrong(language.pattern_too_long(PATTERN)));
     }
     let glob = globset::GlobBuilder::new(pattern.trim_start_matches("./"))
         .literal_separator(pattern.contains('/'))
@@ -162,7 +164,7 @@ pub(super) struct GrepArgs {
 
 pub(super) fn grep(shop: &Workshop, args: &GrepArgs, interrupt: &Interrupt) -> Done {
     if args.pattern.len() > PATTERN {
-        return Err(refused("BAD_PATTERN", format!("the pattern is longer than {PATTERN} bytes")));
+        return Err(refused("BAD_PATTERN", shop.language.pattern_too_long(PATTERN)));
     }
     let matcher = RegexMatcherBuilder::new()
         .case_insensitive(args.ignore_case)
@@ -171,7 +173,8 @@ pub(super) fn grep(shop: &Workshop, args: &GrepArgs, interrupt: &Interrupt) -> D
         .line_terminator(Some(b'\n'))
         .build(&args.pattern)
         .map_err(|error| refused("BAD_PATTERN", text::shown(&error.to_string(), 300)))?;
-    let only = args.glob.as_deref().map(one_glob).transpose()?;
+    let only = args.glob.as_deref();
+    let only = only.map(|glob| one_glob(glob, shop.language)).transpose()?;
     let inside = shop.root.inside(&args.path)?;
     shop.root.look(&inside)?;
     let mut files = match shop.root.is_file(&inside) {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read as _};
 
+use baton_core::messages::Language;
 use baton_core::observation::shapes::{Kind, Ls, Read};
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
@@ -23,23 +24,18 @@ const LINE: usize = 2_000;
 /// Bytes of a file that are gone through at most.
 const FILE: u64 = 256 << 20;
 
-pub(super) fn offers() -> Vec<Offered> {
+pub(super) fn offers(language: Language) -> Vec<Offered> {
     let ls = json!({
-        "path": { "type": "string", "description": "from the project root; default ." },
+        "path": { "type": "string", "description": language.ls_path() },
     });
     let read = json!({
         "path": { "type": "string" },
-        "from": { "type": "integer", "description": "first line, from 1" },
-        "lines": { "type": "integer", "description": "how many; default 1000" },
+        "from": { "type": "integer", "description": language.read_from() },
+        "lines": { "type": "integer", "description": language.read_lines() },
     });
     vec![
-        offer("LS", "List a folder.", ls, &[]),
-        offer(
-            "Read",
-            "Read a text file, its lines numbered. Read long files in parts.",
-            read,
-            &["path"],
-        ),
+        offer("LS", language.ls_tool(), ls, &[]),
+        offer("Read", language.read_tool(), read, &["path"]),
     ]
 }
 
@@ -79,31 +75,32 @@ pub(super) struct ReadArgs {
 
 pub(super) fn read(shop: &Workshop, args: &ReadArgs) -> Done {
     let file = shop.root.inside(&args.path)?;
+    let language = shop.language;
     let mut opened = shop.root.read(&file)?;
-    check_text(&file, &mut opened)?;
+    check_text(&file, &mut opened, language)?;
     let from = args.from.unwrap_or(1).max(1);
     let wanted = args.lines.unwrap_or(LINES).clamp(1, 10_000);
     let mtime = opened.mtime;
     let lines = Lines::of(opened, from, wanted)
-        .map_err(|error| refused("IO", format!("`{}`: {error}", text::shown(&file, 200))))?;
+        .map_err(|error| refused("IO", language.at_file(text::shown(&file, 200), error)))?;
     if lines.total < from && from > 1 {
-        let message = format!("`{}` has only {} lines", text::shown(&file, 200), lines.total);
+        let message = language.only_lines(text::shown(&file, 200), lines.total);
         return Err(refused("OUT_OF_RANGE", message));
     }
-    let note = shop.freshness().read(&file, mtime);
+    let note = shop.freshness().read(&file, mtime, language);
     let to = from + lines.count.saturating_sub(1);
     // A range that was asked for is all that was wanted.
     let is_less = to < lines.total && lines.count < args.lines.unwrap_or(u64::MAX);
     let truncated = is_less || lines.is_cut || lines.is_lossy;
     let mut said = Vec::new();
     if is_less {
-        said.push(format!("continue with from={}", to + 1));
+        said.push(language.continue_from(to + 1));
     }
     if lines.is_cut {
-        said.push(format!("lines longer than {LINE} characters are cut"));
+        said.push(language.lines_are_cut(LINE));
     }
     if lines.is_lossy {
-        said.push("it is not UTF-8: what could not be read is shown as \u{fffd}".to_owned());
+        said.push(language.not_utf8('\u{fffd}'));
     }
     let status = if truncated { Status::Partial } else { Status::Success };
     let total = lines.total;
@@ -114,27 +111,22 @@ pub(super) fn read(shop: &Workshop, args: &ReadArgs) -> Done {
 }
 
 /// What is no text is said, by what it is.
-fn check_text(file: &str, opened: &mut Opened) -> Result<(), Refusal> {
+fn check_text(file: &str, opened: &mut Opened, language: Language) -> Result<(), Refusal> {
     use std::io::Seek;
     let mut head = vec![0; 8_192];
     let count = opened.file.read(&mut head).unwrap_or(0);
     head.truncate(count);
     let shown = text::shown(file, 200);
     if let Some(kind) = image(&head) {
-        return Err(refused(
-            "IMAGE",
-            format!("`{shown}` is an image ({kind}); only text can be read"),
-        ));
+        return Err(refused("IMAGE", language.is_image(shown, kind)));
     }
     if head.contains(&0) {
-        let message = format!("`{shown}` is binary, {} bytes; only text can be read", opened.size);
-        return Err(refused("BINARY", message));
+        return Err(refused("BINARY", language.is_binary(shown, opened.size)));
     }
     if opened.size > FILE {
-        let message = format!("`{shown}` has {} bytes; look into it with Grep", opened.size);
-        return Err(refused("TOO_LARGE", message));
+        return Err(refused("TOO_LARGE", language.look_with_grep(shown, opened.size)));
     }
-    opened.file.rewind().map_err(|error| refused("IO", format!("`{shown}`: {error}")))
+    opened.file.rewind().map_err(|error| refused("IO", language.at_file(shown, error)))
 }
 
 fn image(head: &[u8]) -> Option<&'static str> {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use baton_core::fact;
 use baton_core::id::{Mtime, ObservationId};
-use baton_core::observation::shapes::{IS_PAST, Recall};
+use baton_core::messages::Language;
+use baton_core::observation::shapes::Recall;
 use baton_core::observation::{Envelope, Status, cut, plain};
 use baton_core::text;
 use baton_core::turn::Offered;
@@ -32,17 +33,16 @@ pub trait Archive: Sync {
     fn output_file(&self, id: ObservationId) -> PathBuf;
 }
 
-pub(super) fn offer() -> Offered {
+pub(super) fn offer(language: Language) -> Offered {
     let properties = json!({
-        "id": { "type": "string", "description": "o17, or u3 for a message of the user" },
+        "id": { "type": "string", "description": language.recall_id() },
         "from": {
             "type": "integer",
-            "description": "first line, in the numbers of that result; of a Read those of the file",
+            "description": language.recall_from(),
         },
-        "lines": { "type": "integer", "description": "how many; default all, in pages of 16 KiB" },
+        "lines": { "type": "integer", "description": language.recall_lines() },
     });
-    let words = "Bring back an earlier result that was folded, shortened or cut, whole, by its id.";
-    super::offer("Recall", words, properties, &["id"])
+    super::offer("Recall", language.recall_tool(), properties, &["id"])
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,23 +69,20 @@ pub(super) fn recall(shop: &Workshop, archive: &dyn Archive, args: &Args) -> Don
     let number = name.strip_prefix('u').and_then(|number| number.parse().ok());
     let earlier = match number.and_then(|number| archive.message(number)) {
         Some(text) => {
-            let of = "what the user said".to_owned();
+            let of = shop.language.user_said();
             Earlier { of, file: None, text, is_past: false }
         }
         None => result(shop, archive, name)?,
     };
-    page(name, earlier, args)
+    page(name, earlier, args, shop.language)
 }
 
 fn result(shop: &Workshop, archive: &dyn Archive, name: &str) -> Result<Earlier, Refusal> {
     let id = ObservationId::new(name).map_err(|why| refused("BAD_ID", why))?;
     let Some((tool, envelope)) = archive.observation(id) else {
-        let why = format!(
-            "there is no result {id}: each result begins with its id in brackets; one of this same answer can be recalled only in your next answer"
-        );
-        return Err(refused("NOT_FOUND", why));
+        return Err(refused("NOT_FOUND", shop.language.no_result(id)));
     };
-    let plain = plain::plain(&tool, &envelope);
+    let plain = plain::plain(&tool, &envelope, shop.language);
     let text = match load::bytes(&archive.output_file(id), crate::sandbox::COPY) {
         Ok(bytes) => text::stripped(&String::from_utf8_lossy(&bytes)).trim_end().to_owned(),
         Err(_) => whole(&tool, &envelope, plain.body),
@@ -128,22 +125,18 @@ fn whole(tool: &str, envelope: &Envelope, body: String) -> String {
     }
 }
 
-fn page(name: &str, earlier: Earlier, args: &Args) -> Done {
+fn page(name: &str, earlier: Earlier, args: &Args, language: Language) -> Done {
     let lines: Vec<&str> = earlier.text.lines().collect();
     let numbers = cut::numbers(&lines, None);
     let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
-        return Err(refused(
-            "EMPTY",
-            format!("{name} has no more than its first line: {}", earlier.of),
-        ));
+        return Err(refused("EMPTY", language.only_first_line(name, earlier.of)));
     };
     let (first, total) = (first.0, last.1);
     let from = args.from.unwrap_or(first);
     let wanted = args.lines.unwrap_or(u64::MAX);
     let start = numbers.iter().position(|(_, last)| *last >= from);
     let Some(start) = start.filter(|_| from >= first && wanted > 0) else {
-        let why = format!("{name} has the lines {first} to {total}");
-        return Err(refused("OUT_OF_RANGE", why));
+        return Err(refused("OUT_OF_RANGE", language.has_lines(name, first, total)));
     };
     let end = from.saturating_add(wanted);
     let mut bytes = 0;
@@ -165,10 +158,10 @@ fn page(name: &str, earlier: Earlier, args: &Args) -> Done {
     let mut envelope = Envelope::new(status, &data);
     let mut said = Vec::new();
     if is_past {
-        said.push(IS_PAST.to_owned());
+        said.push(language.file_is_past());
     }
     if truncated {
-        said.push(format!("continue with from={}", to + 1));
+        said.push(language.continue_from(to + 1));
     }
     envelope.text = said.join("; ");
     Ok(envelope)

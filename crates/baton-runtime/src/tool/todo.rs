@@ -1,5 +1,6 @@
 //! TodoWrite.
 
+use baton_core::messages::Language;
 use baton_core::observation::shapes::{Todo, TodoWrite};
 use baton_core::observation::{Envelope, Status};
 use baton_core::text;
@@ -13,7 +14,7 @@ use super::{Done, refused};
 const MOST: usize = 50;
 const LENGTH: usize = 500;
 
-pub(super) fn offer() -> Offered {
+pub(super) fn offer(language: Language) -> Offered {
     let todo = json!({
         "type": "object",
         "properties": {
@@ -23,9 +24,8 @@ pub(super) fn offer() -> Offered {
         "required": ["content", "status"],
         "additionalProperties": false,
     });
-    let words = "Replace your list of steps. Use it for work of more than three steps and keep it up to date.";
     let properties = json!({ "todos": { "type": "array", "items": todo } });
-    super::offer("TodoWrite", words, properties, &["todos"])
+    super::offer("TodoWrite", language.todo_tool(), properties, &["todos"])
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,14 +34,14 @@ pub(super) struct Args {
     todos: Vec<Todo>,
 }
 
-pub(super) fn write(args: &Args) -> Done {
+pub(super) fn write(args: &Args, language: Language) -> Done {
     if args.todos.len() > MOST {
-        return Err(refused("TOO_MANY", format!("a list has at most {MOST} steps")));
+        return Err(refused("TOO_MANY", language.list_too_long(MOST)));
     }
     let mut todos = args.todos.clone();
     for todo in &mut todos {
         todo.content = text::cut(&todo.content, LENGTH).into_owned();
     }
-    let recap = turn::recap(&todos);
+    let recap = turn::recap(&todos, language);
     Ok(Envelope::new(Status::Success, &TodoWrite { todos, recap }))
 }

@@ -33,7 +33,7 @@ fn room() -> Room {
     let keys = vec!["done".to_owned()];
     let compaction = Settings { strategy: Strategy::Handover, compact_at: 10_000, keep: 3, keys };
     let folding = fold::Settings { fold_at: 2_500, ..fold::Settings::default() };
-    Room { folding, compaction, results: Results::Plain }
+    Room { folding, compaction, results: Results::Plain, ..Room::default() }
 }
 
 /// Each of them can be done again without harm.
@@ -167,7 +167,7 @@ fn histories(folder: &Path) -> Vec<History> {
 fn history(folder: &Path) -> History {
     let opened = Transcript::open(folder, Disk::default()).unwrap();
     let limits = Limits { steps: 200, tokens: None };
-    let tools = tool::offered(opened.head.writes, true, None);
+    let tools = tool::offered(opened.head.writes, true, None, Default::default());
     let mut own = Conversation::new(Protocol::Native, tools, limits, room());
     let (mut folds, mut compactions, mut asked) = (0, 0, Vec::new());
     let mut task = String::new();

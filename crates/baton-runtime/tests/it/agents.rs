@@ -151,6 +151,8 @@ fn call(program: &str, server: &Server, limit: Duration) -> Option<(Outcome, Tem
         board: &project.join(".baton"),
         confined: false,
         writes: true,
+        language: Default::default(),
+        conduct: "",
         agents: &[],
         mark: "test",
         tokens: None,

@@ -89,6 +89,7 @@ fn setup(place: &Place, summary_limit: Duration) -> Setup {
     };
     Setup {
         facts: Vec::new(),
+        conduct: None,
         turns: None,
         mind,
         tags: Tags::default(),

@@ -117,6 +117,7 @@ impl Ground {
             freshness: Mutex::new(Freshness::default()),
             digests: Mutex::default(),
             writes: true,
+            language: Default::default(),
         }
     }
 
