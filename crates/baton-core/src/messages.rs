@@ -68,11 +68,16 @@ macro_rules! messages {
 }
 
 pub mod agent;
+mod localized;
 pub mod prompt;
+pub mod refusals;
 pub mod rules;
 pub mod terminal;
 
+pub use localized::LocalizedText;
+
 /// Every message of the table.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [prompt::TABLE, rules::TABLE, agent::TABLE, terminal::TABLE].into_iter().flatten()
+    let tables = [prompt::TABLE, rules::TABLE, refusals::TABLE, agent::TABLE, terminal::TABLE];
+    tables.into_iter().flatten()
 }

@@ -22,7 +22,9 @@ pub fn judge_decision(
     plan: &str,
     has: &dyn Fn(&str) -> bool,
 ) -> Event {
-    let refused = |problems: &[Problem]| Event::DecisionRefused { problem: explained(problems) };
+    let language = rules.pack.words();
+    let refused =
+        |problems: &[Problem]| Event::DecisionRefused { problem: explained(problems, language) };
     let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
     let agents = rules.pack.manifest.agent_names();
     if let Some(Ok(_)) = decision::reads(answer) {
@@ -422,15 +424,19 @@ pub fn judge_report(
     let expected = Expected { agent: agent.clone(), iteration: Some(state.iteration) };
     let report = match report::read(source.as_bytes(), &policy.report_rules, &expected) {
         Ok(report) => report,
-        Err(problems) => return Event::ReportRefused { problem: explained(&problems) },
+        Err(problems) => {
+            return Event::ReportRefused { problem: explained(&problems, rules.pack.words()) };
+        }
     };
     if let Some(problem) = too_many_words(&report) {
-        return Event::ReportRefused { problem: explained(&[problem]) };
+        return Event::ReportRefused { problem: explained(&[problem], rules.pack.words()) };
     }
     let mut facts = facts_of(&report, source, policy, plan);
     facts.about = match tasks_of(state, rules, &facts, source, plan) {
         Ok(about) => about,
-        Err(problem) => return Event::ReportRefused { problem: explained(&[problem]) },
+        Err(problem) => {
+            return Event::ReportRefused { problem: explained(&[problem], rules.pack.words()) };
+        }
     };
     let tester = policy.subloop.as_ref().map(|subloop| &subloop.tester);
     let passed = facts.outcome == Some(Outcome::Pass);
@@ -585,9 +591,9 @@ pub(super) fn names(text: &str, id: &str) -> bool {
         })
 }
 
-/// As the model is told.
-pub fn explained(problems: &[Problem]) -> String {
-    let lines = problems.iter().take(20).map(ToString::to_string);
+/// The problems as a model reads them, in the language of its pack.
+pub fn explained(problems: &[Problem], language: Language) -> String {
+    let lines = problems.iter().take(20).map(|problem| problem.text(language));
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -1278,3 +1278,32 @@ fn a_stop_inside_a_stage_leaves_the_stage_open() {
     });
     assert_eq!(run.next(), open, "it is continued, and not begun again");
 }
+
+#[test]
+fn a_refusal_is_told_in_the_language_of_the_pack() {
+    let told = |language: &str| {
+        let (pack, config) = (pack("tdd", language), Config::default());
+        let run = Run::new(&pack, &config);
+        let answers = [
+            judge_decision(&run.state, &run.rules, "DEV", false, PLAN, &|_| true),
+            judge_report(&run.state, &run.rules, &agent("DEV"), "done", PLAN),
+        ];
+        let problems = answers.into_iter().map(|event| match event {
+            Event::DecisionRefused { problem } | Event::ReportRefused { problem } => problem,
+            other => panic!("it is not refused: {other:?}"),
+        });
+        problems.collect::<Vec<String>>().join("\n")
+    };
+    insta::assert_snapshot!(told("en"), @"
+    1:1: there is text before the JSON: `DEV`; expected one JSON object, `{` first
+    the iteration line is missing; expected `iteration: 1`
+    the verdict line is missing; expected `verdict:` and one of `PASS`, `FAIL`, `BLOCKED`
+    the blockers line is missing; expected `blockers:` and `none` or what blocks
+    ");
+    insta::assert_snapshot!(told("zh"), @"
+    第 1 行第 1 列：JSON 之前有其他内容：`DEV`；要求：一个 JSON 对象，以 `{` 开头
+    缺少迭代行；要求：`iteration: 1`
+    缺少结论行；要求：`结论：` 后写 `PASS`、`FAIL`、`BLOCKED` 之一
+    缺少阻塞行；要求：`阻塞：` 后写 `无` 或阻塞
+    ");
+}

@@ -7,6 +7,7 @@ use baton_core::event::{
     ArchivedPlan, Event, HistoryText, LedgerSection, LedgerSummary, PromptLedger, ReportFacts,
 };
 use baton_core::id::{AgentName, FINISH_REVIEW, Iteration};
+use baton_core::messages::Language;
 use baton_core::notes;
 use baton_core::prompt::{Correction, Prompt};
 use baton_core::report::{self, Expected};
@@ -259,7 +260,8 @@ impl Drive<'_> {
             Ok(None) => Ok(()),
             // It could be applied when it was judged, so another version of Baton judged it.
             Err(problems) => {
-                let said = format!("the plan stays as it is: {}", explained(&problems));
+                let said =
+                    format!("the plan stays as it is: {}", explained(&problems, Language::English));
                 (self.around.watch)(Notice::Said(said));
                 Ok(())
             }
