@@ -100,9 +100,9 @@ messages! {
         "either `{word}` alone or the blockers", "只写 `{word}`，或只写阻塞";
     blocker_almost_clear(shown, clear):
         "blocker `{shown}` is almost, but not exactly, `{clear}`",
-        "阻塞 `{shown}` 与 `{clear}` 相近，但不完全相同";
+        "阻塞项 `{shown}` 与 `{clear}` 相近，但不完全相同";
     clear_alone(clear): "`{clear}` alone, or what blocks", "只写 `{clear}`，或写明阻塞";
-    blocker_says_nothing(shown): "blocker `{shown}` says nothing", "阻塞 `{shown}` 没有内容";
+    blocker_says_nothing(shown): "blocker `{shown}` says nothing", "阻塞项 `{shown}` 没有内容";
     blocker_in_words(): "what blocks, in words", "用文字写明阻塞";
     blockers_too_long(count):
         "the blockers have {count} characters together", "阻塞共有 {count} 个字符";
@@ -308,4 +308,22 @@ messages! {
         "only evidence and acceptance can be set (a status by `update`)",
         "只能设置 `evidence` 和 `acceptance`（状态用 `update` 改）";
     statement_no_text(): "the text is missing", "缺少内容";
+
+    // The rules of a run.
+    reads_limit(count):
+        "files were read {count} times for this decision already", "这次决策已经读过 {count} 次文件";
+    reads_decision(): "a decision", "作出决策";
+    next_not_due(next, why): "`{next}` may not be next: {why}", "下一步不能派 `{next}`：{why}";
+    drop_at_finish(id, status):
+        "a decision to finish may not drop task `{id}`, which is `{status}`",
+        "决定结束时不能去掉任务 `{id}`，它的状态是 `{status}`";
+    done_unproved(id, status, tester):
+        "task `{id}` may not become `{status}` before a passing report of `{tester}` names it",
+        "通过的 `{tester}` 报告点到任务 `{id}` 之后，才能设为 `{status}`";
+    work_unproved(id, fixer, tester):
+        "task `{id}` may not go to `{fixer}` before a report of `{tester}` names it",
+        "`{tester}` 的报告点到任务 `{id}` 之后，才能交给 `{fixer}`";
+    agent_first(agent): "`{agent}` first", "先派 `{agent}`";
+    no_report_in_run(agents):
+        "there is no report of {agents} in this run", "本次运行中还没有 {agents} 的报告";
 }
