@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::{Document, Node, Value};
 use crate::id::{AgentName, FINISH, FINISH_CHECK, USER};
+use crate::messages::{Language, LocalizedText};
 use crate::plan::{Statement, parse_statements};
 use crate::policy::{Needed, Outcome, Routing};
-use crate::problem::{Problem, list};
+use crate::problem::{Problem, list_in};
 use crate::text;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,7 +182,7 @@ impl<'de> serde::de::Visitor<'de> for DevPlanVisitor {
     type Value = DevPlan;
 
     fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("null, update statements or {\"replace\": \"<whole plan>\"}")
+        out.write_str(&Language::English.dev_plan_forms())
     }
 
     fn visit_str<E: serde::de::Error>(self, statements: &str) -> Result<DevPlan, E> {
@@ -270,29 +271,34 @@ pub fn reads(source: &str) -> Option<Result<Vec<String>, Vec<Problem>>> {
     let mut problems = Vec::new();
     let is_set = |name: &str| root.get(name).is_some_and(|own| !matches!(own.value, Value::Null));
     for key in root.keys().filter(|key| key.name != "reads" && is_set(&key.name)) {
-        let message =
-            format!("`{}` cannot be answered together with `reads`", text::shown(&key.name, 60));
-        let problem = Problem::new("reads-alone", message).found(&key.name);
-        let problem = problem.expected("`reads` and nothing else, or a decision");
+        let shown = text::shown(&key.name, 60);
+        let problem = Problem::localized("reads-alone", |language| language.reads_with(&shown));
+        let problem = problem.found(&key.name).expecting(Language::reads_alone);
         problems.push(document.locate(problem, key.span));
     }
     let mut paths = Vec::new();
     let items: &[Node] = if let Value::Array(items) = &asked.value { items } else { &[] };
     if items.is_empty() || items.len() > MOST_READS {
-        let problem = Problem::new("reads-count", "`reads` is not a list of 1 to 4 paths")
-            .expected(r#"for example {"reads": ["reports/report_x.md"]}"#);
+        let problem = Problem::localized("reads-count", Language::reads_count)
+            .expecting(Language::reads_example);
         problems.push(document.locate(problem, asked.span));
     }
     for item in items {
         match &item.value {
             Value::String(path) if is_readable(path) => paths.push(path.clone()),
             other => {
-                let found = if let Value::String(path) = other { path } else { other.kind() };
-                let message = format!("`{}` cannot be read", text::shown(found, 100));
-                let problem = Problem::new("reads-path", message).found(found);
-                let problem = problem.expected(
-                    "a path of the blackboard under `reports/`, `memory/` or `handoffs/`",
-                );
+                let shown = |language: Language| match other {
+                    Value::String(path) => text::shown(path, 100),
+                    other => other.kind(language),
+                };
+                let problem = Problem::localized("reads-path", |language| {
+                    language.reads_refused(shown(language))
+                });
+                let problem = match other {
+                    Value::String(path) => problem.found(path),
+                    _ => problem,
+                };
+                let problem = problem.expecting(Language::reads_folders);
                 problems.push(document.locate(problem, item.span));
             }
         }
@@ -320,8 +326,10 @@ pub fn read(source: &str, agents: &[AgentName], moment: Moment) -> Result<Decisi
     let document = Document::json(source).map_err(|problem| vec![around(source, problem)])?;
     let root = &document.root;
     if !matches!(root.value, Value::Object(_)) {
-        let message = format!("the decision is {}, not an object", root.value.kind());
-        let problem = Problem::new("decision-type", message).expected("one JSON object");
+        let problem = Problem::localized("decision-type", |language| {
+            language.decision_not_object(root.value.kind(language))
+        });
+        let problem = problem.expecting(Language::one_json_object);
         return Err(vec![document.locate(problem, root.span)]);
     }
     let mut check = Check { document: &document, problems: Vec::new() };
@@ -448,26 +456,29 @@ pub fn check_routing(
         Needed::Of(_) => None,
     });
     if let Some(needed) = missing.into_iter().find(|needed| newest(needed) != Some(Outcome::Pass)) {
-        let message =
-            format!("`{agent}` may not run before the newest report of `{needed}` passed");
-        return Err(
-            Problem::new("routing-needs-pass", message).one_of(agent.as_str(), &[needed.as_str()])
-        );
+        let problem = Problem::localized("routing-needs-pass", |language| {
+            language.routing_needs_pass(agent, needed)
+        });
+        return Err(problem.one_of(agent.as_str(), &[needed.as_str()]));
     }
     let Some(last) = last else { return Ok(()) };
-    let (name, required) = match newest(last) {
-        Some(Outcome::Fail) => ("failed", routing.after_fail.get(last)),
-        Some(Outcome::Blocked) => ("was blocked", routing.after_blocked.get(last)),
+    let outcome = newest(last);
+    let required = match outcome {
+        Some(Outcome::Fail) => routing.after_fail.get(last),
+        Some(Outcome::Blocked) => routing.after_blocked.get(last),
         Some(Outcome::Pass) | None => return Ok(()),
     };
     match required {
         Some(required) if !required.contains(agent) => {
-            let message = format!("`{last}` {name}: `{agent}` may not be next");
             let mut words: Vec<&str> = required.iter().map(AgentName::as_str).collect();
             words.push(USER);
-            Err(Problem::new("routing-after", message)
+            let problem = Problem::localized("routing-after", |language| match outcome {
+                Some(Outcome::Blocked) => language.routing_after_block(last, agent),
+                _ => language.routing_after_fail(last, agent),
+            });
+            Err(problem
                 .found(agent.as_str())
-                .expected(format!("one of {}", list(&words))))
+                .expecting(|language| language.one_of(list_in(language, &words))))
         }
         _ => Ok(()),
     }
@@ -479,18 +490,13 @@ fn around(source: &str, problem: Problem) -> Problem {
     if start.starts_with(['{', '[', '"']) || problem.code != "json-syntax" {
         return problem;
     }
-    let mut problem = problem.expected("one JSON object, `{` first");
-    if start.is_empty() {
-        problem.message = "the decision is empty".to_owned();
-        return problem;
-    }
-    problem.message = match start.starts_with("```") {
-        true => "a code fence stands before the JSON".to_owned(),
-        false => format!(
-            "text stands before the JSON: `{}`",
-            text::shown(start.lines().next().unwrap_or(start), 40)
-        ),
-    };
+    let mut problem = problem.expecting(Language::one_json_object_first);
+    let shown = text::shown(start.lines().next().unwrap_or(start), 40);
+    problem.message = LocalizedText::new(|language| match start {
+        "" => language.decision_is_empty(),
+        fence if fence.starts_with("```") => language.json_fence_before(),
+        _ => language.json_text_before(&shown),
+    });
     problem
 }
 
@@ -512,10 +518,11 @@ fn inside_plan(document: &Document, mut problem: Problem) -> Problem {
         Some(_) => "dev_plan",
         None => "dev_plan_next",
     };
-    problem.message = match problem.place.take() {
-        Some(place) => format!("{path}, line {}: {}", place.line, problem.message),
-        None => format!("{path}: {}", problem.message),
-    };
+    let place = problem.place.take();
+    problem.message = problem.message.map(|language, message| match place {
+        Some(place) => language.problem_in_value_line(path, place.line, message),
+        None => language.problem_in_value(path, message),
+    });
     document.locate_at(problem, path)
 }
 
@@ -548,6 +555,11 @@ fn overrules_in_note(note: &str) -> bool {
     })
 }
 
+fn question_missing(form: impl Fn(Language) -> String) -> Problem {
+    Problem::localized("decision-no-question", |language| language.question_missing(USER))
+        .expecting(form)
+}
+
 struct Check<'a> {
     document: &'a Document,
     problems: Vec<Problem>,
@@ -562,15 +574,17 @@ impl Check<'_> {
     fn keys(&mut self, root: &Node, shape: &Shape) {
         let known: Vec<&str> = shape.required.iter().chain(shape.optional).copied().collect();
         for key in root.keys().filter(|key| !known.contains(&key.name.as_str())).take(20) {
-            let message = format!("the key `{}` is not known", text::shown(&key.name, 60));
+            let shown = text::shown(&key.name, 60);
             let problem =
-                Problem::new("key-unknown", message).found(&key.name).one_of(&key.name, &known);
+                Problem::localized("key-unknown", |language| language.key_unknown(&shown));
+            let problem = problem.found(&key.name).one_of(&key.name, &known);
             self.problems.push(self.document.locate(problem, key.span));
         }
         for name in shape.required.iter().filter(|name| root.get(name).is_none()) {
-            let problem = Problem::new("key-missing", format!("the key `{name}` is missing"));
-            let wanted = format!("all of {}", list(shape.required));
-            self.problems.push(self.document.locate(problem.found("").expected(wanted), root.span));
+            let problem = Problem::localized("key-missing", |language| language.key_missing(name))
+                .found("")
+                .expecting(|language| language.all_of(list_in(language, shape.required)));
+            self.problems.push(self.document.locate(problem, root.span));
         }
     }
 
@@ -603,12 +617,7 @@ impl Check<'_> {
                 Some(question)
             }
             _ if flat.next_agent == USER => {
-                let message = format!("`{USER}` needs a question with its options");
-                let wanted = "`decision_title`, `question` and `options`";
-                self.fail(
-                    "next_agent",
-                    Problem::new("decision-no-question", message).expected(wanted),
-                );
+                self.fail("next_agent", question_missing(Language::question_flat_keys));
                 return None;
             }
             _ => None,
@@ -634,9 +643,8 @@ impl Check<'_> {
     /// The work order of the flat form, which has two names for it.
     fn work_order(&mut self, task: Option<String>, body: Option<String>) -> Option<String> {
         if task.is_some() && body.is_some() && task != body {
-            let message = "`task` and `task_body` are two different work orders";
-            let problem = Problem::new("decision-two-tasks", message);
-            self.fail("task_body", problem.expected("one of them"));
+            let problem = Problem::localized("decision-two-tasks", Language::two_work_orders);
+            self.fail("task_body", problem.expecting(Language::one_of_them));
         }
         match (task, body) {
             (Some(task), _) => Some(self.filled("task", task)),
@@ -654,12 +662,7 @@ impl Check<'_> {
             USER => match question {
                 Some(question) => return Some(Next::User(question)),
                 None => {
-                    let message = format!("`{USER}` needs a question with its options");
-                    let wanted = "`question`: {title, text, options, recommended_option_id}";
-                    self.fail(
-                        "next_agent",
-                        Problem::new("decision-no-question", message).expected(wanted),
-                    );
+                    self.fail("next_agent", question_missing(Language::question_form));
                     return None;
                 }
             },
@@ -669,9 +672,10 @@ impl Check<'_> {
                 None => {
                     let mut known: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
                     known.extend([USER, FINISH]);
-                    let message = format!("next_agent `{}` is not an agent", text::shown(word, 40));
-                    let problem = Problem::new("decision-unknown-agent", message).found(word);
-                    self.fail("next_agent", problem.one_of(word, &known));
+                    let problem = Problem::localized("decision-unknown-agent", |language| {
+                        language.next_agent_unknown(text::shown(word, 40))
+                    });
+                    self.fail("next_agent", problem.found(word).one_of(word, &known));
                     return None;
                 }
             },
@@ -683,9 +687,10 @@ impl Check<'_> {
     }
 
     fn question_for_nobody(&mut self, path: &str, next: &str) {
-        let message =
-            format!("a question is for `{USER}` only, next_agent is `{}`", text::shown(next, 40));
-        self.fail(path, Problem::new("decision-question", message).expected("null"));
+        let problem = Problem::localized("decision-question", |language| {
+            language.question_unasked(USER, text::shown(next, 40))
+        });
+        self.fail(path, problem.expecting(Language::null_value));
     }
 
     fn plan(&mut self, plan: Option<DevPlan>) -> Option<PlanChange> {
@@ -699,7 +704,9 @@ impl Check<'_> {
                 Err(problems) => {
                     let problems = problems.into_iter().map(|mut problem| {
                         if problem.place.is_none() {
-                            problem.message.push_str(" (no change is null)");
+                            problem.message = problem
+                                .message
+                                .map(|language, message| language.no_change_is_null(message));
                         }
                         inside_plan(self.document, problem)
                     });
@@ -716,13 +723,17 @@ impl Check<'_> {
             (None, _) => return false,
             (Some("ignore"), Moment::FinishCheck) => return true,
             (Some("ignore"), Moment::Ordinary) => {
-                let message = format!("{PATH} is allowed only in {FINISH_CHECK}");
-                self.fail(PATH, Problem::new("decision-override", message).expected("null"));
+                let problem = Problem::localized("decision-override", |language| {
+                    language.override_only_in(FINISH_CHECK)
+                });
+                self.fail(PATH, problem.expecting(Language::null_value));
             }
             (Some(other), _) => {
-                let message = format!("{PATH} `{}` is not known", text::shown(other, 40));
-                let problem = Problem::new("decision-override", message).one_of(other, &["ignore"]);
-                self.fail(PATH, problem.expected("null or `ignore`"));
+                let problem = Problem::localized("decision-override", |language| {
+                    language.override_unknown(text::shown(other, 40))
+                });
+                let problem = problem.one_of(other, &["ignore"]);
+                self.fail(PATH, problem.expecting(Language::null_or_ignore));
             }
         }
         false
@@ -735,8 +746,9 @@ impl Check<'_> {
         }
         let count = question.options.len();
         if !(2..=4).contains(&count) {
-            let message = format!("a question has 2 to 4 options, this one {count}");
-            self.fail(&path("options"), Problem::new("decision-options", message));
+            let problem =
+                Problem::localized("decision-options", |language| language.options_count(count));
+            self.fail(&path("options"), problem);
         }
         let mut ids: Vec<&str> = Vec::new();
         for (index, option) in question.options.iter().enumerate() {
@@ -744,23 +756,26 @@ impl Check<'_> {
             self.filled(&path(&format!("options.{index}.description")), option.description.clone());
             let id = self.filled(&id_path, option.option_id.clone());
             if !id.is_empty() && ids.contains(&id.as_str()) {
-                let message = format!("the option `{}` stands here twice", text::shown(&id, 40));
-                self.fail(&id_path, Problem::new("decision-options", message));
+                let problem = Problem::localized("decision-options", |language| {
+                    language.option_twice(text::shown(&id, 40))
+                });
+                self.fail(&id_path, problem);
             }
             ids.push(&option.option_id);
         }
         if let Some(id) = question.recommended_option_id.as_deref().filter(|id| !ids.contains(id)) {
-            let message =
-                format!("recommended_option_id `{}` is not an option", text::shown(id, 40));
-            let problem = Problem::new("decision-options", message).one_of(id, &ids);
-            self.fail(&path("recommended_option_id"), problem);
+            let problem = Problem::localized("decision-options", |language| {
+                language.recommended_unknown(text::shown(id, 40))
+            });
+            self.fail(&path("recommended_option_id"), problem.one_of(id, &ids));
         }
     }
 
     fn filled(&mut self, path: &str, value: String) -> String {
         if text::is_blank(&value) {
-            let problem = Problem::new("decision-empty", format!("`{path}` is empty"));
-            self.fail(path, problem.expected("text"));
+            let problem =
+                Problem::localized("decision-empty", |language| language.value_is_empty(path));
+            self.fail(path, problem.expecting(Language::some_text));
         }
         value
     }

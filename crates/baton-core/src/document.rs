@@ -12,6 +12,7 @@ mod toml;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+use crate::messages::Language;
 use crate::problem::{Place, Problem};
 
 pub(crate) use strict::NoKeyTwice;
@@ -114,9 +115,9 @@ impl Document {
         parse: impl FnOnce(&str) -> Result<Node, (usize, Problem)>,
     ) -> Result<Document, Problem> {
         if text.len() > max_bytes {
-            let message =
-                format!("the text has {} bytes, more than the {max_bytes} allowed", text.len());
-            return Err(Problem::new("document-size", message));
+            return Err(Problem::localized("document-size", |language| {
+                language.document_too_large(text.len(), max_bytes)
+            }));
         }
         let source = Source { name: None, text: text.to_owned() };
         match parse(text) {
@@ -291,15 +292,15 @@ impl Node {
 }
 
 impl Value {
-    /// The kind of value, as a person calls it.
-    pub fn kind(&self) -> &'static str {
+    /// The kind of value, as a user calls it.
+    pub fn kind(&self, language: Language) -> String {
         match self {
-            Value::Null => "null",
-            Value::Bool(_) => "true or false",
-            Value::Integer(_) | Value::Float(_) => "a number",
-            Value::String(_) => "a string",
-            Value::Array(_) => "a list",
-            Value::Object(_) => "an object",
+            Value::Null => language.kind_null(),
+            Value::Bool(_) => language.kind_boolean(),
+            Value::Integer(_) | Value::Float(_) => language.kind_number(),
+            Value::String(_) => language.kind_string(),
+            Value::Array(_) => language.kind_list(),
+            Value::Object(_) => language.kind_object(),
         }
     }
 }

@@ -99,18 +99,23 @@ macro_rules! messages {
 
 pub mod agent;
 pub mod compaction;
+mod localized;
 pub mod pack;
 pub mod prompt;
+pub mod refusals;
 pub mod results;
 pub mod rules;
 pub mod terminal;
 pub mod tools;
+
+pub use localized::LocalizedText;
 
 /// Every message of the table.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     let tables = [
         prompt::TABLE,
         rules::TABLE,
+        refusals::TABLE,
         agent::TABLE,
         pack::TABLE,
         compaction::TABLE,

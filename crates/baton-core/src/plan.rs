@@ -8,6 +8,7 @@ mod statement;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::messages::Language;
 use crate::policy::PlanRules;
 use crate::problem::{Place, Problem};
 use crate::text::{self, Fence, Line};
@@ -75,9 +76,9 @@ const STATUS: &str = "status";
 impl Plan {
     pub fn read(source: &str, rules: &PlanRules) -> Result<Plan, Vec<Problem>> {
         if source.len() as u64 > MAX_BYTES {
-            let message =
-                format!("the plan has {} bytes, more than the {MAX_BYTES} allowed", source.len());
-            return Err(vec![Problem::new("plan-size", message)]);
+            return Err(vec![Problem::localized("plan-size", |language| {
+                language.plan_too_large(source.len(), MAX_BYTES)
+            })]);
         }
         let mut reader = Reader::default();
         for line in text::lines(source) {
@@ -295,7 +296,9 @@ impl Reader {
             }
             if let Some((id, title)) = heading(line.text, "##", is_milestone_id) {
                 if self.milestones.len() == MAX_TASKS {
-                    return Err(too_many(line.number, MAX_TASKS, "milestones"));
+                    return Err(too_many(line.number, |language| {
+                        language.plan_too_many_milestones(MAX_TASKS)
+                    }));
                 }
                 let block = Lines { first: line.number, end: 0 };
                 self.milestones.push(Milestone { id, title, block });
@@ -305,7 +308,9 @@ impl Reader {
         } else if self.in_task {
             self.field(line);
             if self.tasks.last().is_some_and(|task| task.fields.len() > MAX_FIELDS) {
-                return Err(too_many(line.number, MAX_FIELDS, "fields in one task"));
+                return Err(too_many(line.number, |language| {
+                    language.plan_too_many_fields(MAX_FIELDS)
+                }));
             }
         }
         Ok(())
@@ -346,7 +351,7 @@ impl Reader {
 
     fn task(&mut self, id: String, title: String, line: u32) -> Result<(), Vec<Problem>> {
         if self.tasks.len() == MAX_TASKS {
-            return Err(too_many(line, MAX_TASKS, "tasks"));
+            return Err(too_many(line, |language| language.plan_too_many_tasks(MAX_TASKS)));
         }
         let milestone = self.milestones.last().filter(|m| m.block.end == 0).map(|m| m.id.clone());
         let block = Lines { first: line, end: 0 };
@@ -411,12 +416,12 @@ impl Reader {
                 Err(problem) => problems.push(problem),
             }
         }
-        for (line, what) in [(self.fence.opened_at(), "code fence"), (self.comment, "comment")] {
-            if let Some(line) = line {
-                let message = format!("this {what} is never closed: what follows it is not read");
-                problems.push(Problem::new("plan-unclosed", message).at(Place { line, column: 1 }));
-            }
-        }
+        let unclosed = |line, message: fn(Language) -> String| {
+            Problem::localized("plan-unclosed", message).at(Place { line, column: 1 })
+        };
+        problems
+            .extend(self.fence.opened_at().map(|line| unclosed(line, Language::plan_fence_open)));
+        problems.extend(self.comment.map(|line| unclosed(line, Language::plan_comment_open)));
         if problems.is_empty() {
             Ok(Plan { text: source.to_owned(), milestones: self.milestones, tasks: self.tasks })
         } else {
@@ -427,18 +432,19 @@ impl Reader {
     }
 }
 
-fn too_many(line: u32, most: usize, things: &str) -> Vec<Problem> {
-    let message = format!("the plan has more than {most} {things}");
-    vec![Problem::new("plan-too-many", message).at(Place { line, column: 1 })]
+fn too_many(line: u32, message: impl Fn(Language) -> String) -> Vec<Problem> {
+    vec![Problem::localized("plan-too-many", message).at(Place { line, column: 1 })]
 }
 
 fn duplicates<'a>(ids: impl Iterator<Item = (&'a str, u32)>, problems: &mut Vec<Problem>) {
     let mut seen = std::collections::BTreeMap::new();
     for (id, line) in ids {
         if let Some(first) = seen.insert(id, line) {
-            let message = format!("the id `{id}` is already taken in line {first}");
-            let problem = Problem::new("plan-duplicate-id", message).found(id);
-            problems.push(problem.at(Place { line, column: 1 }).expected("an id of its own"));
+            let problem = Problem::localized("plan-duplicate-id", |language| {
+                language.id_taken_in_line(id, first)
+            });
+            let problem = problem.found(id).at(Place { line, column: 1 });
+            problems.push(problem.expecting(Language::id_of_its_own));
         }
     }
 }
@@ -446,20 +452,20 @@ fn duplicates<'a>(ids: impl Iterator<Item = (&'a str, u32)>, problems: &mut Vec<
 fn status_of(task: &Task, rules: &PlanRules) -> Result<String, Problem> {
     let statuses = rules.words();
     let Some(field) = task.last_field(STATUS) else {
-        let message = format!("task `{}` has no status", task.id);
-        let place = Place { line: task.block.first, column: 1 };
-        let wanted = format!("a line `- status: {}` under it", rules.first_status());
-        return Err(Problem::new("plan-no-status", message)
-            .at(place)
+        let problem =
+            Problem::localized("plan-no-status", |language| language.task_without_status(&task.id));
+        return Err(problem
+            .at(Place { line: task.block.first, column: 1 })
             .found(&task.title)
-            .expected(wanted));
+            .expecting(|language| language.task_status_line(rules.first_status())));
     };
     let word = text::unwrapped(field.value.lines().next().unwrap_or_default());
     rules.status(word).map(str::to_owned).ok_or_else(|| {
-        let message =
-            format!("status `{}` of task `{}` is not known", text::shown(word, 40), task.id);
         let place = Place { line: field.lines.first, column: field.column };
-        Problem::new("plan-unknown-status", message).at(place).found(word).one_of(word, &statuses)
+        let problem = Problem::localized("plan-unknown-status", |language| {
+            language.task_status_unknown(text::shown(word, 40), &task.id)
+        });
+        problem.at(place).found(word).one_of(word, &statuses)
     })
 }
 

@@ -1,12 +1,14 @@
 //! What is wrong with a text, exactly: file, line, column, the text found, what was expected and
 //! the nearest right word. Every parser of this crate answers with these and with nothing else.
-//! Rendering to a terminal happens in the front end; `Display` is the one-line form.
+//! Rendering to a terminal happens in the front end; `text` is the one-line form in a language, and
+//! `Display` the English one.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::messages::{Language, LocalizedText};
 use crate::text;
 
 /// Where something stands in a text; both count from 1, columns in characters.
@@ -62,19 +64,22 @@ pub struct Problem {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// What happened, in one sentence without a full stop.
-    pub message: String,
+    #[schemars(with = "String")]
+    pub message: LocalizedText,
     /// The text that stands there, escaped and cut for the screen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub expected: Option<LocalizedText>,
     /// The nearest right word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub did_you_mean: Option<String>,
 }
 
 impl Problem {
-    pub fn new(code: &'static str, message: impl Into<String>) -> Problem {
+    /// A problem that is always explained in English, unless the message is a `LocalizedText`.
+    pub fn new(code: &'static str, message: impl Into<LocalizedText>) -> Problem {
         Problem {
             code,
             severity: Severity::Error,
@@ -87,7 +92,12 @@ impl Problem {
         }
     }
 
-    pub fn warning(code: &'static str, message: impl Into<String>) -> Problem {
+    /// A problem that a model can be told of, in the language of its pack.
+    pub fn localized(code: &'static str, message: impl Fn(Language) -> String) -> Problem {
+        Problem::new(code, LocalizedText::new(message))
+    }
+
+    pub fn warning(code: &'static str, message: impl Into<LocalizedText>) -> Problem {
         Problem { severity: Severity::Warning, ..Problem::new(code, message) }
     }
 
@@ -110,21 +120,26 @@ impl Problem {
     }
 
     #[must_use]
-    pub fn expected(mut self, expected: impl Into<String>) -> Problem {
+    pub fn expected(mut self, expected: impl Into<LocalizedText>) -> Problem {
         self.expected = Some(expected.into());
         self
+    }
+
+    /// As `expected`, in every language.
+    #[must_use]
+    pub fn expecting(self, expected: impl Fn(Language) -> String) -> Problem {
+        self.expected(LocalizedText::new(expected))
     }
 
     /// `expected` becomes the list, `did_you_mean` the word of it nearest to `word`.
     #[must_use]
     pub fn one_of<S: AsRef<str>>(mut self, word: &str, candidates: &[S]) -> Problem {
-        self.expected = Some(match candidates {
-            [] => "nothing here".to_owned(),
-            [only] => format!("`{}`", only.as_ref()),
-            more => format!("one of {}", list(more)),
-        });
         self.did_you_mean = nearest(word, candidates).map(str::to_owned);
-        self
+        self.expecting(|language| match candidates {
+            [] => language.nothing_here(),
+            [only] => format!("`{}`", only.as_ref()),
+            more => language.one_of(list_in(language, more)),
+        })
     }
 
     pub fn is_error(&self) -> bool {
@@ -132,33 +147,42 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
-            write!(out, "{file}:")?;
-        }
-        if let Some(place) = self.place {
-            write!(out, "{}:{}:", place.line, place.column)?;
-        }
-        if self.file.is_some() || self.place.is_some() {
-            out.write_str(" ")?;
-        }
+impl Problem {
+    /// The problem in one line.
+    pub fn text(&self, language: Language) -> String {
+        let mut out = match (&self.file, self.place) {
+            (Some(file), Some(at)) => language.problem_in_file_at(file, at.line, at.column),
+            (Some(file), None) => language.problem_in_file(file),
+            (None, Some(at)) => language.problem_at(at.line, at.column),
+            (None, None) => String::new(),
+        };
         if self.severity == Severity::Warning {
-            out.write_str("warning: ")?;
+            out.push_str(&language.problem_warning());
         }
-        out.write_str(&self.message)?;
+        out.push_str(self.message.text(language));
         if let Some(expected) = &self.expected {
-            write!(out, "; expected {expected}")?;
+            out.push_str(&language.problem_expected(expected.text(language)));
         }
         if let Some(word) = &self.did_you_mean {
-            write!(out, "; did you mean `{word}`?")?;
+            out.push_str(&language.problem_meant(word));
         }
-        Ok(())
+        out
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text(Language::English))
     }
 }
 
 /// `a`, `b`, `c`: at most twelve, the rest counted.
 pub fn list<S: AsRef<str>>(words: &[S]) -> String {
+    list_in(Language::English, words)
+}
+
+/// As `list`, in a language.
+pub fn list_in<S: AsRef<str>>(language: Language, words: &[S]) -> String {
     const SHOWN: usize = 12;
     let mut out: Vec<String> = words
         .iter()
@@ -166,9 +190,9 @@ pub fn list<S: AsRef<str>>(words: &[S]) -> String {
         .map(|word| format!("`{}`", text::shown(word.as_ref(), 60)))
         .collect();
     if words.len() > SHOWN {
-        out.push(format!("… ({} more)", words.len() - SHOWN));
+        out.push(language.more_words(words.len() - SHOWN));
     }
-    out.join(", ")
+    language.list(&out)
 }
 
 /// The candidate that a person or a model most likely meant, if one is near enough to say so.

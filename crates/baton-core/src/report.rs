@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentName, Attempt, Iteration};
+use crate::messages::Language;
 use crate::policy::{ITERATION_PREFIX, Outcome, ReportRules, UNKNOWN_CLASS};
-use crate::problem::{Place, Problem, nearest};
+use crate::problem::{Place, Problem, list_in, nearest};
 use crate::text::{self, Fence, Line};
 
 /// Larger reports are refused by their size alone.
@@ -108,10 +109,8 @@ pub fn agent_of_file(file: &str) -> Option<AgentName> {
 /// The refusal of a file that is too large, made from its size alone.
 pub fn too_large(bytes: u64) -> Option<Problem> {
     (bytes > MAX_BYTES).then(|| {
-        let message =
-            format!("the report has {bytes} bytes, more than the {MAX_BYTES} (4 MiB) allowed");
-        Problem::new("report-size", message)
-            .expected("a report; long output belongs in a file that it names")
+        Problem::localized("report-size", |language| language.report_too_large(bytes, MAX_BYTES))
+            .expecting(Language::report_not_log)
     })
 }
 
@@ -125,10 +124,8 @@ pub fn read(
     }
     let source = text::without_fence(utf8(bytes).map_err(|problem| vec![problem])?);
     if text::is_blank(source) {
-        let problem = Problem::new("report-empty", "the report is empty");
-        return Err(vec![
-            problem.expected(format!("a report that begins with `{ITERATION_PREFIX} N`")),
-        ]);
+        let problem = Problem::localized("report-empty", Language::report_is_empty);
+        return Err(vec![problem.expecting(|language| language.report_begins(ITERATION_PREFIX))]);
     }
     let all_rules = rules.applies_to(expected.agent.as_str());
     let scan = Scan::of(source, rules, all_rules);
@@ -255,10 +252,10 @@ fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(bytes).map_err(|error| {
         let (good, bad) = bytes.split_at(error.valid_up_to());
         let good = std::str::from_utf8(good).expect("valid up to here, as the error says");
-        let message = format!("the report is not UTF-8: byte {:#04x} stands here", bad[0]);
-        Problem::new("report-encoding", message)
+        let byte = format!("{:#04x}", bad[0]);
+        Problem::localized("report-encoding", |language| language.report_not_utf8(&byte))
             .at(Place::of(good, good.len()))
-            .expected("UTF-8 text")
+            .expecting(Language::utf8_text)
     })
 }
 
@@ -565,24 +562,23 @@ impl<'a> Judge<'a, '_> {
             Some(iteration) => format!("`{ITERATION_PREFIX} {iteration}`"),
             None => format!("`{ITERATION_PREFIX} N`"),
         };
-        let found = self.key(ITERATION, "iteration", &wanted, true)?;
+        let found = self.key(ITERATION, true, |_| wanted.clone())?;
         let word = text::unwrapped(found.value);
         let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
         let Some(number) = digits.then(|| word.parse().ok()).flatten().map(Iteration) else {
             let shown = text::shown(word, 40);
-            let message = match word {
-                "" => "the iteration line is empty".to_owned(),
-                _ if digits => format!("iteration `{shown}` is too large"),
-                _ => format!("iteration `{shown}` is not a whole number"),
-            };
-            let problem = Problem::new("iteration-malformed", message);
+            let problem = Problem::localized("iteration-malformed", |language| match word {
+                "" => language.line_is_empty(language.iteration_line()),
+                _ if digits => language.iteration_too_large(&shown),
+                _ => language.iteration_not_number(&shown),
+            });
             self.problems.push(problem.at(found.place).found(word).expected(wanted));
             return None;
         };
         if let Some(expected) = expected.filter(|expected| *expected != number) {
-            let message =
-                format!("the report is of iteration {number}, not of iteration {expected}");
-            let problem = Problem::new("iteration-foreign", message);
+            let problem = Problem::localized("iteration-foreign", |language| {
+                language.iteration_foreign(number, expected)
+            });
             self.problems.push(problem.at(found.place).found(word).expected(wanted));
             return None;
         }
@@ -591,19 +587,19 @@ impl<'a> Judge<'a, '_> {
 
     fn verdict(&mut self) -> Option<Verdict> {
         let allowed = &self.rules.verdict_allowed;
-        let wanted =
-            format!("`{}` and one of {}", self.rules.verdict_prefix, crate::problem::list(allowed));
-        let found = self.key(VERDICT, "verdict", &wanted, self.rules.require_verdict)?;
+        let wanted = |language: Language| {
+            language.verdict_form(&self.rules.verdict_prefix, list_in(language, allowed))
+        };
+        let found = self.key(VERDICT, self.rules.require_verdict, wanted)?;
         let word = text::unwrapped(found.value);
         match self.rules.outcome(word) {
             Some(outcome) => Some(Verdict { word: word.to_owned(), outcome }),
             None => {
-                let message = match word {
-                    "" => "the verdict line is empty".to_owned(),
-                    word => format!("verdict `{}` is not allowed", text::shown(word, 40)),
-                };
-                let problem = Problem::new("verdict-unknown", message).at(found.place).found(word);
-                self.problems.push(problem.one_of(word, allowed));
+                let problem = Problem::localized("verdict-unknown", |language| match word {
+                    "" => language.line_is_empty(language.verdict_line()),
+                    word => language.verdict_not_allowed(text::shown(word, 40)),
+                });
+                self.problems.push(problem.at(found.place).found(word).one_of(word, allowed));
                 None
             }
         }
@@ -612,33 +608,17 @@ impl<'a> Judge<'a, '_> {
     /// `None` after a problem, so that agreement with the verdict is not judged on half a list.
     fn blockers(&mut self) -> Option<Vec<Blocker>> {
         let clear = self.rules.blocker_clear_value.first();
-        let wanted = format!("`{}` and `{clear}` or what blocks", self.rules.blocker_prefix);
-        let found = self.key(BLOCKERS, "blockers", &wanted, true)?;
+        let wanted = |language: Language| language.blockers_form(&self.rules.blocker_prefix, clear);
+        let found = self.key(BLOCKERS, true, wanted)?;
         if self.scan.too_many_items {
-            let message = format!("the list has more than {MAX_BLOCKERS} blockers");
-            let problem = Problem::new("blockers-too-many", message).at(found.place);
-            self.problems
-                .push(problem.expected("the ones that decide; a log belongs into a code fence"));
+            let problem = Problem::localized("blockers-too-many", |language| {
+                language.blockers_too_many(MAX_BLOCKERS)
+            });
+            self.problems.push(problem.at(found.place).expecting(Language::blockers_that_decide));
             return None;
         }
         if let Some(place) = self.scan.second_list {
-            let (message, wanted) = match found.value {
-                "" => (
-                    "the list of blockers was interrupted before this item".to_owned(),
-                    "items without other lines between them",
-                ),
-                value => {
-                    let shown = text::shown(value, 40);
-                    (
-                        format!(
-                            "a list of blockers stands under a line that already says `{shown}`"
-                        ),
-                        "either the rest of the line or the list",
-                    )
-                }
-            };
-            let problem = Problem::new("blockers-contradict", message).at(place);
-            self.problems.push(problem.expected(wanted));
+            self.problems.push(second_list(found.value).at(place));
             return None;
         }
         let written: Vec<(Place, &str)> = match found.value {
@@ -646,10 +626,9 @@ impl<'a> Judge<'a, '_> {
             value => vec![(found.place, value)],
         };
         if written.is_empty() {
-            let problem =
-                Problem::new("blockers-empty", "the blockers line is empty and no list follows");
-            let wanted = format!("`{clear}`, or what blocks on this line or as a list under it");
-            self.problems.push(problem.at(found.place).expected(wanted));
+            let problem = Problem::localized("blockers-empty", Language::blockers_line_blank);
+            let problem = problem.expecting(|language| language.blockers_line_form(clear));
+            self.problems.push(problem.at(found.place));
             return None;
         }
         let before = self.problems.len();
@@ -671,25 +650,29 @@ impl<'a> Judge<'a, '_> {
         let word = text::unwrapped(text);
         if clear.contains(word) && tag.is_none() {
             if of > 1 {
-                let message = format!("`{word}` stands among other blockers");
-                let problem = Problem::new("blockers-contradict", message).at(place).found(word);
-                self.problems
-                    .push(problem.expected(format!("either `{word}` alone or the blockers")));
+                let problem = Problem::localized("blockers-contradict", |language| {
+                    language.clear_among_blockers(word)
+                });
+                let problem = problem.expecting(|language| language.clear_or_blockers(word));
+                self.problems.push(problem.at(place).found(word));
             }
             return None;
         }
         if let Some(meant) = almost_clear(word, &clear.0) {
-            let message =
-                format!("blocker `{}` is almost, but not exactly, `{meant}`", text::shown(raw, 40));
-            let mut problem = Problem::new("blockers-unclear", message).at(place).found(raw);
+            let mut problem = Problem::localized("blockers-unclear", |language| {
+                language.blocker_almost_clear(text::shown(raw, 40), meant)
+            });
             problem.did_you_mean = Some(meant.to_owned());
-            self.problems.push(problem.expected(format!("`{meant}` alone, or what blocks")));
+            let problem = problem.expecting(|language| language.clear_alone(meant));
+            self.problems.push(problem.at(place).found(raw));
             return None;
         }
         if !text.contains(char::is_alphanumeric) {
-            let message = format!("blocker `{}` says nothing", text::shown(raw, 40));
-            let problem = Problem::new("blockers-empty", message).at(place).found(raw);
-            self.problems.push(problem.expected("what blocks, in words"));
+            let problem = Problem::localized("blockers-empty", |language| {
+                language.blocker_says_nothing(text::shown(raw, 40))
+            });
+            let problem = problem.expecting(Language::blocker_in_words);
+            self.problems.push(problem.at(place).found(raw));
             return None;
         }
         let class = tag.or_else(|| self.rules.classify(text)).unwrap_or(UNKNOWN_CLASS);
@@ -702,17 +685,18 @@ impl<'a> Judge<'a, '_> {
         let word = &verdict.word;
         let problem = match (verdict.outcome, blockers) {
             (Outcome::Pass, [first, ..]) => {
-                let count = blockers.len();
-                let things = if count == 1 { "a blocker" } else { "blockers" };
-                let message =
-                    format!("verdict `{word}` with {things}: `{}`", text::shown(&first.text, 60));
+                let shown = text::shown(&first.text, 60);
                 let clear = self.rules.blocker_clear_value.first();
-                let problem = Problem::new("pass-with-blockers", message).found(&first.text);
-                problem.expected(format!("`{clear}`, or another verdict"))
+                Problem::localized("pass-with-blockers", |language| match blockers.len() {
+                    1 => language.verdict_with_blocker(word, &shown),
+                    _ => language.verdict_with_blockers(word, &shown),
+                })
+                .found(&first.text)
+                .expecting(|language| language.clear_or_verdict(clear))
             }
             (Outcome::Fail | Outcome::Blocked, []) => {
-                let message = format!("verdict `{word}` without any blocker");
-                Problem::new("no-blockers", message).expected("what blocks, or another verdict")
+                Problem::localized("no-blockers", |language| language.verdict_without_blocker(word))
+                    .expecting(Language::blocker_or_verdict)
             }
             _ => return,
         };
@@ -720,7 +704,12 @@ impl<'a> Judge<'a, '_> {
     }
 
     /// The single occurrence of a key line; anything else is a problem (absence only if required).
-    fn key(&mut self, slot: usize, name: &str, wanted: &str, required: bool) -> Option<Found<'a>> {
+    fn key(
+        &mut self,
+        slot: usize,
+        required: bool,
+        wanted: impl Fn(Language) -> String,
+    ) -> Option<Found<'a>> {
         let codes = [
             ("iteration-missing", "iteration-twice"),
             ("verdict-missing", "verdict-twice"),
@@ -728,42 +717,61 @@ impl<'a> Judge<'a, '_> {
         ];
         let (missing, twice) = codes[slot];
         let seen = &self.scan.slots[slot];
-        match (&seen.first, seen.second) {
-            (Some(found), None) => Some(found.clone()),
-            (Some(found), Some(second)) => {
-                let message = format!(
-                    "the {name} line stands here a second time (first in line {})",
-                    found.line
-                );
-                let place = Place { line: second, column: 1 };
-                self.problems.push(Problem::new(twice, message).at(place).expected("it once"));
-                None
+        let problem = match (&seen.first, seen.second) {
+            (Some(found), None) => return Some(found.clone()),
+            (Some(found), Some(second)) => Problem::localized(twice, |language| {
+                language.line_is_repeated(line_name(slot, language), found.line)
+            })
+            .at(Place { line: second, column: 1 })
+            .expecting(Language::only_once),
+            (None, _) if required => self.missing(slot, missing).expecting(wanted),
+            (None, _) => return None,
+        };
+        self.problems.push(problem);
+        None
+    }
+
+    /// The absence of a key line, with the line that its writer must have meant for it.
+    fn missing(&self, slot: usize, code: &'static str) -> Problem {
+        let open = self.scan.fence.opened_at();
+        let Some((line, fenced)) = self.scan.slots[slot].almost else {
+            return Problem::localized(code, |language| match open {
+                Some(open) => language.line_missing_after_fence(line_name(slot, language), open),
+                None => language.line_is_missing(line_name(slot, language)),
+            });
+        };
+        let shown = text::shown(line.text, 60);
+        let open = open.filter(|open| *open < line.number);
+        let problem = Problem::localized(code, |language| {
+            let name = line_name(slot, language);
+            match (fenced, open) {
+                (true, Some(open)) => language.line_missing_in_open_fence(name, &shown, open),
+                (true, None) => language.line_missing_in_fence(name, &shown),
+                (false, _) => language.line_missing_not_key(name, &shown),
             }
-            (None, _) if required => {
-                let mut problem =
-                    Problem::new(missing, format!("the {name} line is missing")).expected(wanted);
-                if let Some((line, fenced)) = seen.almost {
-                    let open = self.scan.fence.opened_at().filter(|open| *open < line.number);
-                    let why = match (fenced, open) {
-                        (true, Some(open)) => format!(
-                            "stands in the code fence of line {open}, which is never closed"
-                        ),
-                        (true, None) => "stands in a code fence".to_owned(),
-                        (false, _) => "is not written as a key line".to_owned(),
-                    };
-                    let shown = text::shown(line.text, 60);
-                    problem.message.push_str(&format!(" (`{shown}` {why})"));
-                    problem = problem.at(place(line, 0)).found(line.text);
-                } else if let Some(line) = self.scan.fence.opened_at() {
-                    problem
-                        .message
-                        .push_str(&format!(" (the code fence of line {line} is never closed)"));
-                }
-                self.problems.push(problem);
-                None
-            }
-            (None, _) => None,
-        }
+        });
+        problem.at(place(line, 0)).found(line.text)
+    }
+}
+
+/// The blockers of a list that is not the one under an empty blockers line.
+fn second_list(value: &str) -> Problem {
+    let problem = Problem::localized("blockers-contradict", |language| match value {
+        "" => language.blockers_interrupted(),
+        value => language.blockers_line_and_list(text::shown(value, 40)),
+    });
+    problem.expecting(|language| match value {
+        "" => language.blockers_together(),
+        _ => language.blockers_line_or_list(),
+    })
+}
+
+/// The name of a key line in a sentence.
+fn line_name(slot: usize, language: Language) -> String {
+    match slot {
+        ITERATION => language.iteration_line(),
+        VERDICT => language.verdict_line(),
+        _ => language.blockers_line(),
     }
 }
 

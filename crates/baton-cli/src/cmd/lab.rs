@@ -161,7 +161,7 @@ fn warning(damage: &Damage) -> Problem {
         "lines that were passed over: {}; the first: {}",
         damage.lines, damage.first.message
     );
-    Problem { message, ..Problem::warning("session-damaged", "") }
+    Problem::warning("session-damaged", message)
         .in_file(damage.file.display().to_string())
         .at(damage.first.place.unwrap_or(baton_core::problem::Place::START))
 }

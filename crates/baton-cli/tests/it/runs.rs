@@ -286,7 +286,7 @@ fn a_broken_protocol_stops_with_exit_3_and_resume_goes_on_once_it_is_mended() {
     // MAIN, too.
     let place = tdd();
     place.play("1-MAIN", "Sure, here it is: {}");
-    assert!(place.expect(&RUN, 3).contains("text stands before the JSON"));
+    assert!(place.expect(&RUN, 3).contains("there is text before the JSON"));
     place.play("1-MAIN", &decision("DEV", PLAN));
     place.expect(&RESUME, 0);
 }

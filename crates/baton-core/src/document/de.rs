@@ -7,7 +7,8 @@ use serde::de::{self, DeserializeSeed, Expected, IntoDeserializer, Unexpected, V
 use serde::forward_to_deserialize_any;
 
 use super::{Node, Span, Value};
-use crate::problem::{self, Problem};
+use crate::messages::{Language, LocalizedText};
+use crate::problem::{Problem, list_in};
 use crate::text;
 
 pub(super) const UNKNOWN_KEY: &str = "key-unknown";
@@ -30,7 +31,10 @@ impl Error {
         let mut problem = *self.problem;
         if !self.path.is_empty() {
             let path: Vec<&str> = self.path.iter().rev().map(String::as_str).collect();
-            problem.message = format!("{}: {}", text::shown(&path.join("."), 120), problem.message);
+            let path = text::shown(&path.join("."), 120);
+            let inside =
+                |language: Language, message: &str| language.problem_in_value(&path, message);
+            problem.message = problem.message.map(inside);
         }
         problem
     }
@@ -68,18 +72,17 @@ impl de::Error for Error {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
-        let found = match found {
-            Unexpected::Unit => "null",
-            Unexpected::Bool(_) => "true or false",
-            Unexpected::Unsigned(_) | Unexpected::Signed(_) => "a whole number",
-            Unexpected::Float(_) => "a number with a fraction",
-            Unexpected::Str(_) => "a string",
-            Unexpected::Seq => "a list",
-            Unexpected::Map => "an object",
-            _ => "this value",
+        let kind = |language: Language| match found {
+            Unexpected::Unit => language.kind_null(),
+            Unexpected::Bool(_) => language.kind_boolean(),
+            Unexpected::Unsigned(_) | Unexpected::Signed(_) => language.kind_whole_number(),
+            Unexpected::Float(_) => language.kind_fraction(),
+            Unexpected::Str(_) => language.kind_string(),
+            Unexpected::Seq => language.kind_list(),
+            Unexpected::Map => language.kind_object(),
+            _ => language.kind_other(),
         };
-        let message = format!("{found} does not fit here");
-        Error::new(Problem::new("value-type", message).expected(plain(expected)))
+        Error::new(misfit(kind).expected(plain(expected)))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
@@ -88,18 +91,20 @@ impl de::Error for Error {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Error {
-        Error::new(
-            Problem::new(UNKNOWN_KEY, unknown_key(field)).found(field).one_of(field, expected),
-        )
+        let shown = text::shown(field, 60);
+        let problem = Problem::localized(UNKNOWN_KEY, |language| language.key_unknown(&shown));
+        Error::new(problem.found(field).one_of(field, expected))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Error {
-        let message = format!("`{}` is not known here", text::shown(variant, 60));
-        Error::new(Problem::new("value-unknown", message).found(variant).one_of(variant, expected))
+        let shown = text::shown(variant, 60);
+        let problem =
+            Problem::localized("value-unknown", |language| language.value_unknown(&shown));
+        Error::new(problem.found(variant).one_of(variant, expected))
     }
 
     fn missing_field(field: &'static str) -> Error {
-        let mut problem = Problem::new(MISSING_KEY, missing_key(field));
+        let mut problem = Problem::localized(MISSING_KEY, |language| language.key_missing(field));
         // The object that lacks it may be long; its whole text would say nothing.
         problem.found = Some(String::new());
         Error::new(problem)
@@ -107,23 +112,32 @@ impl de::Error for Error {
 }
 
 pub(super) fn unknown_key(key: &str) -> String {
-    format!("the key `{}` is not known", text::shown(key, 60))
+    Language::English.key_unknown(text::shown(key, 60))
 }
 
 pub(super) fn missing_key(key: &str) -> String {
-    format!("the key `{key}` is missing")
+    Language::English.key_missing(key)
 }
 
-/// serde words its expectations for programmers.
-fn plain(expected: &dyn Expected) -> String {
-    match expected.to_string().as_str() {
-        "a sequence" => "a list".to_owned(),
-        "a map" => "an object".to_owned(),
-        "a boolean" => "true or false".to_owned(),
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0".to_owned(),
-        struct_name if struct_name.starts_with("struct ") => "an object".to_owned(),
-        other => other.to_owned(),
-    }
+fn misfit(kind: impl Fn(Language) -> String) -> Problem {
+    Problem::localized("value-type", |language| language.value_misfit(kind(language)))
+}
+
+/// serde words its expectations for programmers. Those of our own types are in the table as far as
+/// a model can meet them.
+fn plain(expected: &dyn Expected) -> LocalizedText {
+    let written = expected.to_string();
+    let known = match written.as_str() {
+        "a string" => Language::kind_string,
+        "a sequence" => Language::kind_list,
+        "a map" => Language::kind_object,
+        "a boolean" => Language::kind_boolean,
+        "u8" | "u16" | "u32" | "u64" | "usize" => Language::kind_natural_number,
+        name if name.starts_with("struct ") => Language::kind_object,
+        other if other == Language::English.dev_plan_forms() => Language::dev_plan_forms,
+        _ => return written.into(),
+    };
+    LocalizedText::new(known)
 }
 
 impl<'de> de::Deserializer<'de> for &'de Node {
@@ -173,8 +187,7 @@ impl<'de> de::Deserializer<'de> for &'de Node {
     ) -> Result<V::Value, Error> {
         match self.value {
             Value::Array(_) => {
-                let problem =
-                    Problem::new("value-type", "a list does not fit here").expected("an object");
+                let problem = misfit(Language::kind_list).expecting(Language::kind_object);
                 Err(Error::new(problem).located(self.span))
             }
             _ => self.deserialize_any(visitor),
@@ -192,9 +205,8 @@ impl<'de> de::Deserializer<'de> for &'de Node {
                 .visit_enum(word.as_str().into_deserializer())
                 .map_err(|error: Error| error.located(self.span)),
             other => {
-                let problem =
-                    Problem::new("value-type", format!("{} does not fit here", other.kind()))
-                        .expected(format!("one of {}", problem::list(variants)));
+                let problem = misfit(|language| other.kind(language))
+                    .expecting(|language| language.one_of(list_in(language, variants)));
                 Err(Error::new(problem).located(self.span))
             }
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Bounds, Key, MAX_DEPTH, Node, Span, Value};
+use crate::messages::Language;
 use crate::problem::Problem;
 use crate::text;
 
@@ -17,12 +18,12 @@ pub(super) fn parse(source: &str, bounds: Bounds) -> Parsed<Node> {
     parser.skip_space();
     if parser.at < source.len() {
         let rest = &source[parser.at..];
-        let what = if rest.starts_with(['{', '[']) { "a second JSON value" } else { "text" };
-        let message = format!("{what} after the end of the JSON: `{}`", text::shown(rest, 40));
-        return Err((
-            parser.at,
-            Problem::new("json-trailing", message).found(rest).expected("nothing more"),
-        ));
+        let shown = text::shown(rest, 40);
+        let problem = Problem::localized("json-trailing", |language| match rest.as_bytes() {
+            [b'{' | b'[', ..] => language.json_second_value(&shown),
+            _ => language.json_text_after(&shown),
+        });
+        return Err((parser.at, problem.found(rest).expecting(Language::json_nothing_more)));
     }
     Ok(node)
 }
@@ -46,12 +47,16 @@ impl Parser<'_> {
     fn value(&mut self, depth: usize) -> Parsed<Node> {
         let start = self.at;
         if depth > MAX_DEPTH {
-            let message = format!("the JSON is nested deeper than {MAX_DEPTH} levels");
-            return Err((start, Problem::new("json-depth", message)));
+            let problem =
+                Problem::localized("json-depth", |language| language.json_too_deep(MAX_DEPTH));
+            return Err((start, problem));
         }
         if self.values == self.bounds.values {
-            let message = format!("the JSON has more than {} values", self.bounds.values);
-            return Err((start, Problem::new("json-too-many-values", message)));
+            let most = self.bounds.values;
+            let problem = Problem::localized("json-too-many-values", |language| {
+                language.json_too_many_values(most)
+            });
+            return Err((start, problem));
         }
         self.values += 1;
         let value = match self.bytes.get(self.at) {
@@ -62,7 +67,7 @@ impl Parser<'_> {
             Some(b't') => self.word("true", Value::Bool(true))?,
             Some(b'f') => self.word("false", Value::Bool(false))?,
             Some(b'n') => self.word("null", Value::Null)?,
-            _ => return Err(self.unexpected("a JSON value")),
+            _ => return Err(self.unexpected(Language::json_value)),
         };
         Ok(Node { span: self.span(start), value })
     }
@@ -78,17 +83,20 @@ impl Parser<'_> {
             self.skip_space();
             let start = self.at;
             if self.bytes.get(self.at) != Some(&b'"') {
-                return Err(self.unexpected("a key in double quotes"));
+                return Err(self.unexpected(Language::json_key));
             }
             if entries.len() == self.bounds.keys {
-                let message = format!("the object has more than {} keys", self.bounds.keys);
-                return Err((start, Problem::new("json-too-many-keys", message)));
+                let most = self.bounds.keys;
+                let problem = Problem::localized("json-too-many-keys", |language| {
+                    language.json_too_many_keys(most)
+                });
+                return Err((start, problem));
             }
             let name = self.string()?;
             let key = Key { span: self.span(start), name };
             self.skip_space();
             if !self.eat(b':') {
-                return Err(self.unexpected("`:` after the key"));
+                return Err(self.unexpected(Language::json_colon));
             }
             self.skip_space();
             let value = self.value(depth + 1)?;
@@ -98,7 +106,7 @@ impl Parser<'_> {
                 break;
             }
             if !self.eat(b',') {
-                return Err(self.unexpected("`,` or `}`"));
+                return Err(self.unexpected(|language| language.json_comma_or('}')));
             }
         }
         no_duplicates(&entries)?;
@@ -120,7 +128,7 @@ impl Parser<'_> {
                 return Ok(Value::Array(items));
             }
             if !self.eat(b',') {
-                return Err(self.unexpected("`,` or `]`"));
+                return Err(self.unexpected(|language| language.json_comma_or(']')));
             }
         }
     }
@@ -133,11 +141,8 @@ impl Parser<'_> {
             let rest = &self.bytes[self.at..];
             let plain = rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f));
             let Some(plain) = plain else {
-                let message = "a string is never closed";
-                return Err((
-                    open,
-                    Problem::new("json-syntax", message).expected("`\"` at its end"),
-                ));
+                let problem = Problem::localized("json-syntax", Language::json_string_open);
+                return Err((open, problem.expecting(Language::json_string_end)));
             };
             out.push_str(&self.source[self.at..self.at + plain]);
             self.at += plain;
@@ -147,16 +152,16 @@ impl Parser<'_> {
                     return Ok(out);
                 }
                 b'\\' => out.push(self.escape()?),
-                _ => return Err(self.unexpected("`\\n` or another escape for a control character")),
+                _ => return Err(self.unexpected(Language::json_control_character)),
             }
         }
     }
 
     fn escape(&mut self) -> Parsed<char> {
         let start = self.at;
-        let wrong = |message: String| {
-            let expected = "one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX";
-            (start, Problem::new("json-escape", message).expected(expected))
+        let wrong = |message: &dyn Fn(Language) -> String| {
+            let problem = Problem::localized("json-escape", message);
+            (start, problem.expecting(Language::json_escapes))
         };
         self.at += 2;
         let simple = match self.bytes.get(start + 1) {
@@ -169,8 +174,7 @@ impl Parser<'_> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => {
-                let high =
-                    self.hex().ok_or_else(|| wrong("`\\u` without four hex digits".into()))?;
+                let high = self.hex().ok_or_else(|| wrong(&Language::json_escape_digits))?;
                 let code = match high {
                     0xD800..=0xDBFF => self
                         .low_surrogate()
@@ -178,20 +182,19 @@ impl Parser<'_> {
                     other => Some(other),
                 };
                 return code.and_then(char::from_u32).ok_or_else(|| {
-                    let (at, problem) =
-                        wrong(format!("`\\u{high:04x}` is half of a surrogate pair"));
-                    (at, problem.expected("both halves, `\\ud800` to `\\udbff` first"))
+                    let code = format!("{high:04x}");
+                    let (at, problem) = wrong(&|language| language.json_half_pair(&code));
+                    (at, problem.expecting(Language::json_both_halves))
                 });
             }
             None => {
-                return Err((start, Problem::new("json-syntax", "the JSON ends inside an escape")));
+                let problem = Problem::localized("json-syntax", Language::json_ends_in_escape);
+                return Err((start, problem));
             }
             Some(_) => {
                 let next = self.source[start + 1..].chars().next().unwrap_or(' ');
-                return Err(wrong(format!(
-                    "`\\{}` is not an escape",
-                    text::shown(&next.to_string(), 4)
-                )));
+                let shown = text::shown(&next.to_string(), 4);
+                return Err(wrong(&|language| language.json_not_escape(&shown)));
             }
         };
         Ok(simple)
@@ -235,19 +238,19 @@ impl Parser<'_> {
             ok &= self.digits() > 0;
         }
         let raw = &self.source[start..self.at];
-        let wrong = |why: &str| {
-            let message = format!("the number `{}` {why}", text::shown(raw, 40));
-            Err((start, Problem::new("json-number", message).found(raw)))
+        let shown = text::shown(raw, 40);
+        let wrong = |message: &dyn Fn(Language) -> String| {
+            Err((start, Problem::localized("json-number", message).found(raw)))
         };
         if !ok {
-            return wrong("is not written as JSON writes numbers");
+            return wrong(&|language| language.json_number_form(&shown));
         }
         if is_integer && let Ok(value) = raw.parse() {
             return Ok(Value::Integer(value));
         }
         match raw.parse::<f64>() {
             Ok(value) if value.is_finite() => Ok(Value::Float(value)),
-            _ => wrong("is out of range"),
+            _ => wrong(&|language| language.json_number_range(&shown)),
         }
     }
 
@@ -264,7 +267,7 @@ impl Parser<'_> {
             self.at += word.len();
             return Ok(value);
         }
-        Err(self.unexpected("a JSON value"))
+        Err(self.unexpected(Language::json_value))
     }
 
     fn eat(&mut self, byte: u8) -> bool {
@@ -277,17 +280,18 @@ impl Parser<'_> {
         Span { source: 0, start, end: self.at }
     }
 
-    fn unexpected(&self, expected: &str) -> (usize, Problem) {
+    fn unexpected(&self, expected: impl Fn(Language) -> String) -> (usize, Problem) {
         let rest = &self.source[self.at..];
         let problem = if rest.is_empty() {
-            Problem::new("json-syntax", "the JSON ends too early")
+            Problem::localized("json-syntax", Language::json_ends_early)
         } else {
             // A line break itself may be what is wrong; it is shown as `\n`.
             let end = rest.find(['\n', '\r']).unwrap_or(rest.len()).max(1);
             let found = text::shown(&rest[..end], 40);
-            Problem::new("json-syntax", format!("`{found}` is not expected here")).found(rest)
+            Problem::localized("json-syntax", |language| language.json_unexpected(&found))
+                .found(rest)
         };
-        (self.at, problem.expected(expected))
+        (self.at, problem.expecting(expected))
     }
 }
 
@@ -295,11 +299,10 @@ fn no_duplicates(entries: &[(Key, Node)]) -> Parsed<()> {
     let mut seen = BTreeSet::new();
     for (key, _) in entries {
         if !seen.insert(key.name.as_str()) {
-            let message = format!("the key `{}` stands here twice", text::shown(&key.name, 40));
-            return Err((
-                key.span.start,
-                Problem::new("json-duplicate-key", message).found(&key.name),
-            ));
+            let shown = text::shown(&key.name, 40);
+            let problem =
+                Problem::localized("json-duplicate-key", |language| language.key_twice(&shown));
+            return Err((key.span.start, problem.found(&key.name)));
         }
     }
     Ok(())

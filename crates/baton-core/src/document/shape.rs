@@ -1,6 +1,7 @@
 //! Every missing key and every value of the wrong kind at once. serde stops at the first; a schema
 //! that serde's types derive tells all of them, each with its place and what to write.
 
+use crate::messages::Language;
 use serde_json::Value as Schema;
 
 use super::{Document, Key, Node, Value, de};
@@ -73,7 +74,7 @@ impl<'a> Shape<'a> {
             let mut problem = Problem::new(de::MISSING_KEY, within(path, de::missing_key(key)));
             // The object that lacks it may be long; its whole text would say nothing.
             problem.found = Some(String::new());
-            problem.expected = self.explained(&schema["properties"][key]);
+            problem.expected = self.explained(&schema["properties"][key]).map(Into::into);
             self.problems.push(self.document.locate(problem, node.span));
         }
     }
@@ -122,9 +123,9 @@ impl<'a> Shape<'a> {
 
     fn wrong_kind(&mut self, node: &Node, schemas: &[&'a Schema], path: &str) {
         let kind = match &node.value {
-            Value::Integer(_) => "a whole number",
-            Value::Float(_) => "a number with a fraction",
-            other => other.kind(),
+            Value::Integer(_) => "a whole number".to_owned(),
+            Value::Float(_) => "a number with a fraction".to_owned(),
+            other => other.kind(Language::English),
         };
         let message = within(path, format!("{kind} does not fit here"));
         let problem = Problem::new("value-type", message).expected(self.kinds(schemas));

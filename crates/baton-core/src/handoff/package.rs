@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::folder::{self, Base};
 use crate::document::{Document, Node, Value as Tree};
 use crate::id::Timestamp;
+use crate::messages::Language;
 use crate::problem::{self, Problem};
 use crate::text;
 
@@ -279,7 +280,8 @@ impl Read {
 pub fn read(source: &str) -> Result<Read, Vec<Problem>> {
     let document = Document::json(source).map_err(|problem| vec![problem])?;
     if !matches!(document.root.value, Tree::Object(_)) {
-        let message = format!("a package is an object, not {}", document.root.value.kind());
+        let message =
+            format!("a package is an object, not {}", document.root.value.kind(Language::English));
         let problem = Problem::new("handoff-shape", message).expected("an object");
         return Err(vec![document.locate(problem, document.root.span)]);
     }
@@ -338,7 +340,7 @@ impl Reader<'_> {
         let mut problem = Problem::new("key-missing", format!("the key `{name}` is missing"));
         // Unknown fields are kept, so a misspelled one is only seen by the gap that it leaves.
         problem.expected = problem::nearest(name, &self.unknown())
-            .map(|near| format!("`{name}` instead of `{}`", text::shown(near, 60)));
+            .map(|near| format!("`{name}` instead of `{}`", text::shown(near, 60)).into());
         problem.did_you_mean = problem.expected.is_some().then(|| name.to_owned());
         problem.found = Some(String::new());
         let span = self.document.root.span;
@@ -379,7 +381,7 @@ impl Reader<'_> {
             // The reader counts from the node; a person looks from the top.
             let joint =
                 if problem.message.starts_with(|c: char| c.is_ascii_digit()) { "." } else { ": " };
-            problem.message = format!("{field}{joint}{}", problem.message);
+            problem.message = format!("{field}{joint}{}", problem.message).into();
             self.problems.push(problem);
         })
         .ok()
@@ -554,7 +556,8 @@ impl Reader<'_> {
             return None;
         };
         let Tree::Array(items) = &node.value else {
-            let message = format!("{field}: {} does not fit here", node.value.kind());
+            let message =
+                format!("{field}: {} does not fit here", node.value.kind(Language::English));
             self.wrong(field, Problem::new("value-type", message).expected("a list"));
             return None;
         };

@@ -140,7 +140,7 @@ fn examples(
     let mut refused = |block: &Block<'_>, wrong: Vec<Problem>| {
         for mut problem in wrong {
             let inside = problem.place.unwrap_or(Place::START);
-            problem.message = format!("this example would be refused: {}", problem.message);
+            problem.message = format!("this example would be refused: {}", problem.message).into();
             problems.push(
                 problem.at(Place { line: block.line + inside.line - 1, column: inside.column }),
             );

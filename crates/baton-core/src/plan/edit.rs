@@ -74,7 +74,9 @@ impl Plan {
             // what will be read. Plans are small and statements few.
             plan = Plan::read(&edited, rules).map_err(|mut problems| {
                 let problem = problems.swap_remove(0);
-                let message = format!("the plan could not be read after this: {}", problem.message);
+                let message = problem
+                    .message
+                    .map(|language, message| language.plan_unreadable_after(message));
                 located(Problem::new(problem.code, message))
             })?;
             if let Action::Set { id, field, value } = &statement.action {
@@ -139,9 +141,10 @@ impl Plan {
                 task.status == rules.final_status && old.get(&task.id) != Some(&rules.final_status)
             };
             if let Some(task) = new.tasks.iter().find(became_final) {
-                let message =
-                    format!("task `{}` may not become `{}`: {why}", task.id, rules.final_status);
-                return Err(vec![Problem::new("plan-final-refused", message).found(&task.id)]);
+                let problem = Problem::localized("plan-final-refused", |language| {
+                    language.status_refused(&task.id, &rules.final_status, why)
+                });
+                return Err(vec![problem.found(&task.id)]);
             }
         }
         let dropped = self
@@ -159,8 +162,10 @@ impl Plan {
         match action {
             Action::Update { id, status } => {
                 let word = rules.status(status).ok_or_else(|| {
-                    let message = format!("status `{}` is not known", text::shown(status, 40));
-                    Problem::new("plan-unknown-status", message).one_of(status, &rules.words())
+                    let problem = Problem::localized("plan-unknown-status", |language| {
+                        language.status_unknown(text::shown(status, 40))
+                    });
+                    problem.one_of(status, &rules.words())
                 })?;
                 self.set_field(&mut page, self.known(id)?, STATUS, word);
             }
@@ -188,10 +193,10 @@ impl Plan {
     fn known(&self, id: &str) -> Result<&Task, Problem> {
         self.task(id).ok_or_else(|| {
             let ids: Vec<&str> = self.tasks.iter().map(|task| task.id.as_str()).collect();
-            let problem = Problem::new("plan-unknown-id", format!("there is no task `{id}`"));
+            let problem =
+                Problem::localized("plan-unknown-id", |language| language.task_missing(id));
             if ids.is_empty() {
-                problem
-                    .expected(format!("`add {id}: <title>` before it, since the plan has no task"))
+                problem.expecting(|language| language.task_added_before(id))
             } else {
                 problem.one_of(id, &ids)
             }
@@ -202,9 +207,10 @@ impl Plan {
         self.milestones.iter().find(|milestone| milestone.id == id).ok_or_else(|| {
             let ids: Vec<&str> =
                 self.milestones.iter().map(|milestone| milestone.id.as_str()).collect();
-            let problem = Problem::new("plan-unknown-id", format!("there is no milestone `{id}`"));
+            let problem =
+                Problem::localized("plan-unknown-id", |language| language.milestone_missing(id));
             if ids.is_empty() {
-                problem.expected(format!("`add {id}: <title>` before it"))
+                problem.expecting(|language| language.milestone_added_before(id))
             } else {
                 problem.one_of(id, &ids)
             }
@@ -215,9 +221,7 @@ impl Plan {
         let taken =
             self.task(id).is_some() || self.milestones.iter().any(|milestone| milestone.id == id);
         match taken {
-            true => {
-                Err(Problem::new("plan-duplicate-id", format!("the id `{id}` is already taken")))
-            }
+            true => Err(Problem::localized("plan-duplicate-id", |language| language.id_taken(id))),
             false => Ok(()),
         }
     }

@@ -1,5 +1,6 @@
 //! The update statements of a plan, one a line or split by `;`.
 
+use crate::messages::Language;
 use crate::problem::{Place, Problem, nearest};
 use crate::text;
 
@@ -30,9 +31,6 @@ pub enum Action {
 /// The fields that `set` may set.
 const SETTABLE: [&str; 2] = ["evidence", "acceptance"];
 
-const FORMS: &str = "`update <ID> status to <STATUS>`, `add <ID>: <title> [under <MILESTONE>]`, \
-                     `set <ID> evidence: <text>` or `set <ID> acceptance: <text>`";
-
 impl std::fmt::Display for Action {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -60,14 +58,16 @@ pub fn parse_statements(source: &str) -> Result<Vec<Statement>, Vec<Problem>> {
                 Err(problem) => problems.push(problem.at(place).found(part)),
             }
             if statements.len() + problems.len() > MAX_STATEMENTS {
-                let message = format!("there are more than {MAX_STATEMENTS} statements");
-                let problem = Problem::new("statement-too-many", message).at(place);
-                return Err(vec![problem.expected("a replacement of the whole plan instead")]);
+                let problem = Problem::localized("statement-too-many", |language| {
+                    language.statements_too_many(MAX_STATEMENTS)
+                });
+                return Err(vec![problem.at(place).expecting(Language::replacement_instead)]);
             }
         }
     }
     if statements.is_empty() && problems.is_empty() {
-        problems.push(Problem::new("statement-none", "there is no statement").expected(FORMS));
+        let problem = Problem::localized("statement-none", Language::statement_missing);
+        problems.push(problem.expecting(Language::statement_forms));
     }
     if problems.is_empty() { Ok(statements) } else { Err(problems) }
 }
@@ -100,15 +100,19 @@ fn action(statement: &str) -> Result<Action, Problem> {
     } else if let Some(rest) = keyword(statement, "set") {
         set(rest)
     } else {
-        let message = format!("`{}` is not a statement", text::shown(statement, 60));
-        let mut problem = Problem::new("statement-unknown", message).expected(FORMS);
+        let mut problem = Problem::localized("statement-unknown", |language| {
+            language.statement_unknown(text::shown(statement, 60))
+        })
+        .expecting(Language::statement_forms);
         let first = statement.split_whitespace().next().unwrap_or_default();
         problem.did_you_mean = nearest(first, &["update", "add", "set"]).map(str::to_owned);
         return Err(problem);
     };
     result.map_err(|malformed| {
-        let message = format!("`{}`: {}", text::shown(statement, 60), malformed.why);
-        let mut problem = Problem::new("statement-malformed", message).expected(malformed.form);
+        let mut problem = Problem::localized("statement-malformed", |language| {
+            language.statement_malformed(text::shown(statement, 60), (malformed.why)(language))
+        })
+        .expecting(malformed.form);
         problem.did_you_mean = malformed.nearest;
         problem
     })
@@ -116,36 +120,32 @@ fn action(statement: &str) -> Result<Action, Problem> {
 
 /// A statement whose first word is right and whose rest is not.
 struct Malformed {
-    why: &'static str,
-    form: &'static str,
+    why: fn(Language) -> String,
+    form: fn(Language) -> String,
     nearest: Option<String>,
 }
 
-const NO_ID: &str = "the id is not one (letters, digits, `-`, as `M1-T2`)";
-
 fn update(rest: &str) -> Result<Action, Malformed> {
-    let malformed =
-        |why| Malformed { why, form: "`update <ID> status to <STATUS>`", nearest: None };
+    let malformed = |why| Malformed { why, form: Language::update_form, nearest: None };
     let (id, rest) = word(rest);
     if !is_task_id(id) {
-        return Err(malformed(NO_ID));
+        return Err(malformed(Language::statement_bad_id));
     }
     let status = keyword(rest, "status").and_then(|rest| keyword(rest, "to"));
     match status.map(word) {
-        Some(("", _)) => Err(malformed("the status is missing")),
+        Some(("", _)) => Err(malformed(Language::statement_no_status)),
         Some((status, "")) => {
             Ok(Action::Update { id: id.to_owned(), status: text::unwrapped(status).to_owned() })
         }
-        Some(_) => Err(malformed("there is text behind the status")),
-        None => Err(malformed("`status to` is missing")),
+        Some(_) => Err(malformed(Language::statement_after_status)),
+        None => Err(malformed(Language::statement_no_status_to)),
     }
 }
 
 fn add(rest: &str) -> Result<Action, Malformed> {
-    let malformed =
-        |why| Malformed { why, form: "`add <ID>: <title> [under <MILESTONE>]`", nearest: None };
+    let malformed = |why| Malformed { why, form: Language::add_form, nearest: None };
     let Some(colon) = rest.find(text::is_colon) else {
-        return Err(malformed("a colon is missing"));
+        return Err(malformed(Language::statement_no_colon));
     };
     let id = rest[..colon].trim();
     let title = rest[colon..].trim_start_matches(text::is_colon).trim();
@@ -156,48 +156,49 @@ fn add(rest: &str) -> Result<Action, Malformed> {
         _ => (title, None),
     };
     if text::is_blank(title) {
-        return Err(malformed("a title is missing"));
+        return Err(malformed(Language::statement_no_title));
     }
     let last = title.rsplit_once(" under ").map(|(_, word)| word);
     if under.is_none() && last.is_some_and(|word| word.contains('-') && is_task_id(word)) {
-        return Err(malformed("what follows `under` is not a milestone"));
+        return Err(malformed(Language::statement_bad_milestone));
     }
     let (id, title) = (id.to_owned(), title.to_owned());
     match under {
         None if is_milestone_id(&id) => Ok(Action::AddMilestone { id, title }),
-        _ if !is_task_id(&id) => Err(malformed(NO_ID)),
+        _ if !is_task_id(&id) => Err(malformed(Language::statement_bad_id)),
         Some(milestone) => Ok(Action::AddTask { milestone: milestone.to_owned(), id, title }),
         None => match id.split_once('-') {
             Some((milestone, _)) if is_milestone_id(milestone) => {
                 Ok(Action::AddTask { milestone: milestone.to_owned(), id, title })
             }
-            _ => Err(malformed("the id does not tell its milestone: say `under <MILESTONE>`")),
+            _ => Err(malformed(Language::statement_no_milestone)),
         },
     }
 }
 
 fn set(rest: &str) -> Result<Action, Malformed> {
-    let form = "`set <ID> evidence: <text>` or `set <ID> acceptance: <text>`";
-    let malformed =
-        |why, nearest: Option<&str>| Malformed { why, form, nearest: nearest.map(str::to_owned) };
+    let malformed = |why, nearest: Option<&str>| Malformed {
+        why,
+        form: Language::set_forms,
+        nearest: nearest.map(str::to_owned),
+    };
     let (id, rest) = word(rest);
     if id.ends_with(text::is_colon) && is_task_id(id.trim_end_matches(text::is_colon)) {
-        return Err(malformed("the field is missing: evidence or acceptance", None));
+        return Err(malformed(Language::statement_no_field, None));
     }
     if !is_task_id(id) {
-        return Err(malformed(NO_ID, None));
+        return Err(malformed(Language::statement_bad_id, None));
     }
     let Some(colon) = rest.find(text::is_colon) else {
-        return Err(malformed("a colon is missing", None));
+        return Err(malformed(Language::statement_no_colon, None));
     };
     let name = rest[..colon].trim();
     let value = rest[colon..].trim_start_matches(text::is_colon).trim();
     let Some(field) = SETTABLE.into_iter().find(|field| field.eq_ignore_ascii_case(name)) else {
-        let why = "only evidence and acceptance can be set (a status by `update`)";
-        return Err(malformed(why, nearest(name, &SETTABLE)));
+        return Err(malformed(Language::statement_bad_field, nearest(name, &SETTABLE)));
     };
     if text::is_blank(value) {
-        return Err(malformed("the text is missing", None));
+        return Err(malformed(Language::statement_no_text, None));
     }
     Ok(Action::Set { id: id.to_owned(), field, value: value.to_owned() })
 }

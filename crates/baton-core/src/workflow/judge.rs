@@ -8,7 +8,7 @@ use crate::id::AgentName;
 use crate::messages::Language;
 use crate::plan::{Applied, Finality, Plan, Task};
 use crate::policy::{Needed, Outcome, Policy, ReportRules, UNKNOWN_CLASS};
-use crate::problem::{Problem, list};
+use crate::problem::{Problem, list_in};
 use crate::report::{self, Expected, Report};
 use crate::text;
 
@@ -22,13 +22,15 @@ pub fn judge_decision(
     plan: &str,
     has: &dyn Fn(&str) -> bool,
 ) -> Event {
-    let refused = |problems: &[Problem]| Event::DecisionRefused { problem: explained(problems) };
+    let language = rules.pack.words();
+    let refused =
+        |problems: &[Problem]| Event::DecisionRefused { problem: explained(problems, language) };
     let moment = if check { Moment::FinishCheck } else { Moment::Ordinary };
     let agents = rules.pack.manifest.agent_names();
     if let Some(Ok(_)) = decision::reads(answer) {
-        let message =
-            format!("files were read {} times for this decision already", super::MOST_READS);
-        return refused(&[Problem::new("reads-limit", message).expected("a decision")]);
+        let problem =
+            Problem::localized("reads-limit", |language| language.reads_limit(super::MOST_READS));
+        return refused(&[problem.expecting(Language::reads_decision)]);
     }
     let decision = match decision::read(answer, &agents, moment) {
         Ok(decision) => decision,
@@ -124,9 +126,14 @@ fn not_proved(state: &State, rules: &Rules<'_>, next: &Next, plan: &str) -> Opti
 fn not_due(state: &State, next: &Next) -> Option<Problem> {
     let (due, why) = state.acceptance.must_next.as_ref()?;
     let is_due = matches!(next, Next::User(_)) || matches!(next, Next::Agent(own) if own == due);
-    let message = format!("`{}` may not be next: {}", next.word(), text::cut(why, 500));
-    let expected = format!("one of {}", list(&[due.as_str(), crate::id::USER]));
-    (!is_due).then(|| Problem::new("routing-due", message).found(next.word()).expected(expected))
+    let allowed = [due.as_str(), crate::id::USER];
+    (!is_due).then(|| {
+        Problem::localized("routing-due", |language| {
+            language.next_not_due(next.word(), text::cut(why, 500))
+        })
+        .found(next.word())
+        .expecting(|language| language.one_of(list_in(language, &allowed)))
+    })
 }
 
 /// A pass that an agent needs before it runs is over when what was judged has changed. Where the user
@@ -181,11 +188,10 @@ fn nothing_dropped(old: &[Task], applied: &Applied, done: &str) -> Result<(), Ve
     match old.iter().find(is_open) {
         None => Ok(()),
         Some(task) => {
-            let message = format!(
-                "a decision to finish may not drop task `{}`, which is `{}`",
-                task.id, task.status
-            );
-            Err(vec![Problem::new("plan-dropped", message).found(&task.id)])
+            let problem = Problem::localized("plan-dropped", |language| {
+                language.drop_at_finish(&task.id, &task.status)
+            });
+            Err(vec![problem.found(&task.id)])
         }
     }
 }
@@ -272,11 +278,10 @@ fn proved_before_done(
     for task in applied.plan.tasks.iter().filter(|task| end.contains(&&task.status)) {
         let needs = task.field(&proof.task_field).is_some_and(is_true);
         if needs && !is_same(task) && !state.reports.passed.contains(&task.id) {
-            let message = format!(
-                "task `{}` may not become `{}` before a passing report of `{}` names it",
-                task.id, task.status, subloop.tester
-            );
-            return Err(vec![Problem::new("proof-before-done", message).found(&task.id)]);
+            let problem = Problem::localized("proof-before-done", |language| {
+                language.done_unproved(&task.id, &task.status, &subloop.tester)
+            });
+            return Err(vec![problem.found(&task.id)]);
         }
     }
     Ok(())
@@ -306,13 +311,10 @@ fn proved_before_work(
     match untested {
         None => Ok(()),
         Some(task) => {
-            let message = format!(
-                "task `{}` may not go to `{}` before a report of `{}` names it",
-                task.id, subloop.fixer, subloop.tester
-            );
-            Err(Problem::new("proof-before-work", message)
-                .found(&task.id)
-                .expected(format!("`{}` first", subloop.tester)))
+            let problem = Problem::localized("proof-before-work", |language| {
+                language.work_unproved(&task.id, &subloop.fixer, &subloop.tester)
+            });
+            Err(problem.found(&task.id).expecting(|language| language.agent_first(&subloop.tester)))
         }
     }
 }
@@ -401,7 +403,8 @@ fn finality(state: &State, rules: &Rules<'_>) -> Finality {
     let newest = verifiers.iter().filter_map(|agent| state.reports.newest.get(agent));
     let newest = newest.filter(|(seq, _)| *seq > 0).max_by_key(|(seq, _)| *seq);
     let Some((_, facts)) = newest else {
-        return Finality::Refused(format!("there is no report of {} in this run", list(verifiers)));
+        let language = rules.pack.words();
+        return Finality::Refused(language.no_report_in_run(list_in(language, verifiers)));
     };
     match state.counted_pass(&facts.agent) {
         Ok(_) => Finality::Allowed,
@@ -422,15 +425,19 @@ pub fn judge_report(
     let expected = Expected { agent: agent.clone(), iteration: Some(state.iteration) };
     let report = match report::read(source.as_bytes(), &policy.report_rules, &expected) {
         Ok(report) => report,
-        Err(problems) => return Event::ReportRefused { problem: explained(&problems) },
+        Err(problems) => {
+            return Event::ReportRefused { problem: explained(&problems, rules.pack.words()) };
+        }
     };
     if let Some(problem) = too_many_words(&report) {
-        return Event::ReportRefused { problem: explained(&[problem]) };
+        return Event::ReportRefused { problem: explained(&[problem], rules.pack.words()) };
     }
     let mut facts = facts_of(&report, source, policy, plan);
     facts.about = match tasks_of(state, rules, &facts, source, plan) {
         Ok(about) => about,
-        Err(problem) => return Event::ReportRefused { problem: explained(&[problem]) },
+        Err(problem) => {
+            return Event::ReportRefused { problem: explained(&[problem], rules.pack.words()) };
+        }
     };
     let tester = policy.subloop.as_ref().map(|subloop| &subloop.tester);
     let passed = facts.outcome == Some(Outcome::Pass);
@@ -517,9 +524,10 @@ fn named_on(
 fn too_many_words(report: &Report) -> Option<Problem> {
     const MOST: usize = 8_000;
     let count: usize = report.blockers.iter().map(|blocker| blocker.text.chars().count()).sum();
-    let message = format!("the blockers have {count} characters together");
-    let expected = format!("at most {MOST}; details belong into the report's text");
-    (count > MOST).then(|| Problem::new("report-blockers-long", message).expected(expected))
+    (count > MOST).then(|| {
+        Problem::localized("report-blockers-long", |language| language.blockers_too_long(count))
+            .expecting(|language| language.blockers_shorter(MOST))
+    })
 }
 
 /// What code keeps of a report that follows the rules.
@@ -585,9 +593,9 @@ pub(super) fn names(text: &str, id: &str) -> bool {
         })
 }
 
-/// As the model is told.
-pub fn explained(problems: &[Problem]) -> String {
-    let lines = problems.iter().take(20).map(ToString::to_string);
+/// The problems as a model reads them, in the language of its pack.
+pub fn explained(problems: &[Problem], language: Language) -> String {
+    let lines = problems.iter().take(20).map(|problem| problem.text(language));
     lines.collect::<Vec<_>>().join("\n")
 }
 

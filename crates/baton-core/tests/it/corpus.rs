@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use baton_core::messages::Language;
 use baton_core::problem::Problem;
 use baton_core::text;
+use baton_core::workflow::explained;
 
 use crate::cases::Case;
+use crate::languages::english_words;
 
 /// A refusal as a case shows it: the code of each problem, and its words.
 pub(crate) fn refusals(problems: &[Problem]) -> Vec<String> {
@@ -41,4 +44,25 @@ pub(crate) fn check_messages(cases: &[Case], problems: impl Fn(&Case) -> Vec<Pro
             }
         }
     }
+}
+
+/// A model with a Chinese pack reads Chinese: no English word, except in code marks and in what is
+/// quoted of its answer.
+pub(crate) fn check_chinese(problems: &[Problem], answer: &str, place: &str) {
+    for problem in problems {
+        let shown = problem.text(Language::Chinese);
+        let mut words = english_words(&shown).into_iter().filter(|word| !answer.contains(word));
+        let is_chinese = shown.contains(|c: char| ('\u{4e00}'..='\u{9fff}').contains(&c));
+        assert!(is_chinese && words.next().is_none(), "{place}: {shown}");
+    }
+}
+
+/// The problems of the case with this name as a model with a Chinese pack reads them.
+pub(crate) fn in_chinese(
+    cases: &[Case],
+    name: &str,
+    problems: impl Fn(&Case) -> Vec<Problem>,
+) -> String {
+    let case = cases.iter().find(|case| case.name == name).unwrap();
+    explained(&problems(case), Language::Chinese)
 }

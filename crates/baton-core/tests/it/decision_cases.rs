@@ -148,3 +148,38 @@ fn the_corpus_is_broad_and_every_code_occurs() {
 fn no_message_holds_a_control_character() {
     corpus::check_messages(&CASES, |case| read(case).err().unwrap_or_default());
 }
+
+#[test]
+fn every_refusal_is_in_chinese_for_a_chinese_pack() {
+    for case in CASES.iter() {
+        let problems = read(case).err().unwrap_or_default();
+        corpus::check_chinese(&problems, &String::from_utf8_lossy(&case.input), &case.place());
+    }
+}
+
+#[test]
+fn refusals_in_chinese_say_what_is_wrong_where_and_what_is_expected() {
+    let names = [
+        "zh-text-before-the-object",
+        "key-twice",
+        "zh-finish-review-override-missing",
+        "finish-review-override-a-boolean",
+        "override-in-capitals-names-the-nearest",
+        "zh-title-and-text-empty",
+        "zh-evidence-of-zero-width-space-is-missing",
+        "add-without-a-title",
+    ];
+    let problems = |case: &Case| read(case).err().unwrap_or_default();
+    let shown = names.map(|name| corpus::in_chinese(&CASES, name, problems));
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    第 1 行第 1 列：JSON 之前有其他内容：`我的决定如下：`；要求：一个 JSON 对象，以 `{` 开头
+    第 3 行第 13 列：键 `reason` 重复
+    第 1 行第 1 列：缺少键 `finish_review_override`；要求：`next_agent`、`reason`、`dev_plan`、`finish_review_override` 缺一不可
+    第 1 行第 75 列：`finish_review_override`：此处不能是布尔值（`true` 或 `false`）；要求：字符串
+    第 2 行第 38 列：`finish_review_override` 的值 `IGNORE` 无效；要求：`null` 或 `ignore`；是否想写 `ignore`？
+    第 2 行第 33 列：`question.title` 为空；要求：填写内容
+    第 2 行第 43 列：`question.text` 为空；要求：填写内容
+    第 1 行第 46 列：`dev_plan` 第 1 行：`set M1-T1 evidence: \u{200b}`：缺少内容；要求：`set <ID> evidence: <text>` 或 `set <ID> acceptance: <text>`
+    第 2 行第 24 列：`dev_plan` 第 1 行：`add M1-T3:`：缺少标题；要求：`add <ID>: <title> [under <MILESTONE>]`
+    "#);
+}

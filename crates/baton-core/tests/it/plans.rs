@@ -4,9 +4,11 @@ use baton_core::messages::Language;
 use baton_core::plan::{Finality, Plan, parse_statements};
 use baton_core::policy::PlanRules;
 use baton_core::problem::Problem;
+use baton_core::workflow::explained;
 use similar::TextDiff;
 
 use crate::common;
+use crate::corpus;
 
 fn rules() -> PlanRules {
     common::pack("tdd", "en").policy.plan
@@ -213,34 +215,35 @@ fn line_ends_and_a_missing_last_one_are_kept() {
     assert_eq!(updated.unwrap().plan.text(), "\u{feff}### M1-T1: b\n- status：DONE\n");
 }
 
+const REFUSED_STATEMENTS: [&str; 23] = [
+    "update M1-T9 status to DONE",
+    "update M1-T1 status to DNOE",
+    "update M1-T1 to DONE",
+    "update M1-T1 status to DONE now",
+    "finish M1-T1",
+    "updaet M1-T1 status to DONE",
+    "add M1-T4",
+    "add M1-T4:",
+    "add bad id: x",
+    "add Z: x",
+    "add M9-T1: x",
+    "add M1-T1: again",
+    "add M1: again",
+    "add M1-T4: x under M8",
+    "set M1-T1 status: DONE",
+    "set M1-T1 evidnce: x",
+    "set M1-T1 evidence:",
+    "set M7-T1 evidence: x",
+    "",
+    " ; ； ",
+    "update M1-T1 status to DONE; nonsense",
+    "把 M1-T1 改为 DONE",
+    "update M1-T1 status to DONE\nupdate M1-T9 status to DONE",
+];
+
 #[test]
 fn every_refused_statement_is_explained() {
-    let cases = [
-        "update M1-T9 status to DONE",
-        "update M1-T1 status to DNOE",
-        "update M1-T1 to DONE",
-        "update M1-T1 status to DONE now",
-        "finish M1-T1",
-        "updaet M1-T1 status to DONE",
-        "add M1-T4",
-        "add M1-T4:",
-        "add bad id: x",
-        "add Z: x",
-        "add M9-T1: x",
-        "add M1-T1: again",
-        "add M1: again",
-        "add M1-T4: x under M8",
-        "set M1-T1 status: DONE",
-        "set M1-T1 evidnce: x",
-        "set M1-T1 evidence:",
-        "set M7-T1 evidence: x",
-        "",
-        " ; ； ",
-        "update M1-T1 status to DONE; nonsense",
-        "把 M1-T1 改为 DONE",
-        "update M1-T1 status to DONE\nupdate M1-T9 status to DONE",
-    ];
-    let all: Vec<String> = cases
+    let all: Vec<String> = REFUSED_STATEMENTS
         .iter()
         .map(|case| {
             format!("{}\n  {}", case.escape_debug(), change(PLAN, case).replace('\n', "\n  "))
@@ -289,21 +292,22 @@ fn a_replacement_names_what_it_dropped() {
     insta::assert_snapshot!(applied.summary(Language::English), @"M1-T1 IN_PROGRESS→DONE; M1-T7 added; M1-T2 dropped; M2-T1 dropped");
 }
 
+const WRONG_PLANS: [&str; 10] = [
+    "### M1-T1: a\n",
+    "### M1-T1: a\n- status: DNOE\n",
+    "### M1-T1: a\n- status:\n",
+    "### M1-T1: a\n- status: TODO\n### M1-T1: b\n- status: TODO\n",
+    "## Milestone M1: a\n## Milestone M1: b\n",
+    "### M1-T1: a\n```\n- status: TODO\n",
+    "### M1-T1: a\n```\n- status: TODO\n```\n",
+    "<!-- x\n### M1-T1: a\n- status: TODO\n",
+    "### M1-T1: 中文\n- 状态: TODO\n",
+    "### M1-T1: a\n  - status: 进行中\n",
+];
+
 #[test]
 fn every_wrong_plan_is_explained() {
-    let cases = [
-        "### M1-T1: a\n",
-        "### M1-T1: a\n- status: DNOE\n",
-        "### M1-T1: a\n- status:\n",
-        "### M1-T1: a\n- status: TODO\n### M1-T1: b\n- status: TODO\n",
-        "## Milestone M1: a\n## Milestone M1: b\n",
-        "### M1-T1: a\n```\n- status: TODO\n",
-        "### M1-T1: a\n```\n- status: TODO\n```\n",
-        "<!-- x\n### M1-T1: a\n- status: TODO\n",
-        "### M1-T1: 中文\n- 状态: TODO\n",
-        "### M1-T1: a\n  - status: 进行中\n",
-    ];
-    let all: Vec<String> = cases
+    let all: Vec<String> = WRONG_PLANS
         .iter()
         .map(|case| {
             format!(
@@ -317,6 +321,49 @@ fn every_wrong_plan_is_explained() {
     let too_many = "### A1: x\n".repeat(10_001);
     assert!(shown(&read(&too_many).unwrap_err()).contains("more than 10000 tasks"));
     assert!(shown(&read(&" ".repeat(5 << 20)).unwrap_err()).contains("bytes"));
+}
+
+/// The problems of a statement, when it is read or when it meets the plan.
+fn refused(statement: &str, finality: &Finality) -> Vec<Problem> {
+    let parsed = match parse_statements(statement) {
+        Ok(parsed) => parsed,
+        Err(problems) => return problems,
+    };
+    read(PLAN).unwrap().updated(&parsed, &rules(), finality).unwrap_err()
+}
+
+#[test]
+fn every_problem_of_a_plan_is_in_chinese_for_a_chinese_pack() {
+    for statement in REFUSED_STATEMENTS {
+        let problems = refused(statement, &Finality::Allowed);
+        corpus::check_chinese(&problems, statement, statement);
+    }
+    let many = ["### A1: x\n".repeat(10_001), "## Milestone M1: x\n".repeat(10_001)];
+    for plan in WRONG_PLANS.map(str::to_owned).into_iter().chain(many) {
+        corpus::check_chinese(&read(&plan).unwrap_err(), &plan, &plan);
+    }
+    let too_large = read(&" ".repeat(5 << 20)).unwrap_err();
+    corpus::check_chinese(&too_large, "", "a plan of 5 MiB");
+}
+
+#[test]
+fn refused_statements_in_chinese_name_the_nearest_word() {
+    let unproved = Finality::Refused("`TEST` 的最新报告没有通过".to_owned());
+    let statements = [
+        "update M1-T9 status to DONE",
+        "updaet M1-T1 status to DONE",
+        "add M1-T1: again",
+        "add M1-T4: x under M8",
+        "update M1-T1 status to VERIFIED",
+    ];
+    let shown = statements.map(|own| explained(&refused(own, &unproved), Language::Chinese));
+    insta::assert_snapshot!(shown.join("\n"), @"
+    第 1 行第 1 列：没有任务 `M1-T9`；要求：`M1-T1`、`M1-T2`、`M2-T1` 之一；是否想写 `M1-T1`？
+    第 1 行第 1 列：`updaet M1-T1 status to DONE` 不是语句；要求：`update <ID> status to <STATUS>`、`add <ID>: <title> [under <MILESTONE>]`、`set <ID> evidence: <text>` 或 `set <ID> acceptance: <text>`；是否想写 `update`？
+    第 1 行第 1 列：编号 `M1-T1` 已被使用
+    第 1 行第 1 列：没有里程碑 `M8`；要求：`M1`、`M2` 之一；是否想写 `M1`？
+    第 1 行第 1 列：任务 `M1-T1` 不能设为 `VERIFIED`：`TEST` 的最新报告没有通过
+    ");
 }
 
 #[test]

@@ -50,10 +50,15 @@ fn board(case: &Case) -> (&str, &str) {
 }
 
 fn read(case: &Case) -> Result<Report, Vec<Problem>> {
+    read_by(case, board(case))
+}
+
+/// Reads the report by the rules of a pack in a language.
+fn read_by(case: &Case, board: (&str, &str)) -> Result<Report, Vec<Problem>> {
     let [_, _, agent, iteration, more @ ..] = &case.settings[..] else {
         panic!("{}: pack, language, agent, iteration", case.name);
     };
-    let mut rules = RULES[&board(case)].clone();
+    let mut rules = RULES[&board].clone();
     let mut input = case.input.clone();
     for word in more {
         match word.as_str() {
@@ -160,4 +165,37 @@ fn control_characters_stay_in_the_value() {
 #[test]
 fn no_message_holds_a_control_character() {
     corpus::check_messages(&CASES, |case| read(case).err().unwrap_or_default());
+}
+
+#[test]
+fn every_refusal_is_in_chinese_for_a_chinese_pack() {
+    for case in CASES.iter() {
+        // Also by the rules of the Chinese pack, whose key lines an English report does not have.
+        for rules in [board(case), (board(case).0, "zh")] {
+            let problems = read_by(case, rules).err().unwrap_or_default();
+            corpus::check_chinese(&problems, &String::from_utf8_lossy(&case.input), &case.place());
+        }
+    }
+}
+
+#[test]
+fn refusals_in_chinese_say_what_is_wrong_where_and_what_is_expected() {
+    let names = [
+        "zh-verdict-in-code-fence-does-not-count",
+        "zh-two-items-without-a-bare-verdict-are-refused-even-if-both-agree",
+        "zh-clear-value-among-blockers-contradicts",
+        "zh-a-list-announced-on-the-line-is-not-lost",
+        "zh-report-in-gbk-is-not-utf8",
+        "more-than-a-thousand-blockers-are-a-log",
+    ];
+    let problems = |case: &Case| read(case).err().unwrap_or_default();
+    let shown = names.map(|name| corpus::in_chinese(&CASES, name, problems));
+    insta::assert_snapshot!(shown.join("\n"), @"
+    第 3 行第 1 列：缺少结论行（`结论：PASS` 写在代码块里）；要求：`结论：` 后写 `PASS`、`FAIL`、`BLOCKED` 之一
+    第 3 行第 1 列：此处重复了结论行（首次出现在第 2 行）；要求：只写一次
+    第 4 行第 1 列：`无` 与其他阻塞并列；要求：只写 `无`，或只写阻塞
+    第 4 行第 1 列：阻塞行已写了 `两个问题：`，此处又列出阻塞；要求：写在行内或写成列表，二选一
+    第 2 行第 1 列：报告不是 UTF-8 编码：此处的字节是 `0xbd`；要求：UTF-8 文本
+    第 3 行第 10 列：列出的阻塞超过 1000 个；要求：只列起决定作用的阻塞；日志放进代码块
+    ");
 }

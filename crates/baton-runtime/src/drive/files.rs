@@ -266,7 +266,7 @@ impl Drive<'_> {
             // It could be applied when it was judged, so another version of Baton judged it.
             Err(problems) => {
                 let own = self.around.board.pack.words();
-                let said = own.plan_stays(explained(&problems));
+                let said = own.plan_stays(explained(&problems, own));
                 (self.around.watch)(Notice::Said(said));
                 Ok(())
             }
