@@ -116,6 +116,8 @@ pub struct RunFacts {
     pub settled: Vec<AgentName>,
     /// For each task that reports were about, their newest verdicts, and what is open of it.
     pub verdicts: Vec<String>,
+    /// A diff of the project since the agent's own last report of this run.
+    pub since_own: Option<String>,
 }
 
 /// Who the prompt is for.
@@ -497,6 +499,8 @@ impl<'a> Draft<'a> {
         let own = self.newest(agent).next();
         let level = self.level(Some(Level::Evidence));
         self.sections.extend(own.map(|filed| self.report(filed, level, OWN_LAST)));
+        let since = self.material.run.since_own.as_deref();
+        self.sections.extend(since.map(|diff| Section::since_own(self.words(), diff)));
     }
 
     /// Reports of other agents that did not pass: what the order is about, whole.

@@ -5,6 +5,8 @@
 //! What is covered once stays covered: whoever writes a new ignore rule hides nothing that was there,
 //! and its rules count for new files only from the next snapshot on.
 
+mod diff;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io;

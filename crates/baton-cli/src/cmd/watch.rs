@@ -15,7 +15,6 @@ use baton_runtime::lock::Lock;
 use baton_runtime::model::catalogue::Cost;
 use baton_runtime::snapshot::Snapshots;
 use baton_runtime::store::Disk;
-use baton_runtime::walk;
 use baton_runtime::{caches, drive, gates, journal, store, transcript, trust};
 use serde_json::json;
 
@@ -335,36 +334,10 @@ pub(super) fn diff(place: &Place, iteration: Option<u32>) -> Outcome {
     let snapshots = Snapshots::new(&project, &board.root, Disk::default());
     let snapshot_failed =
         |error: baton_runtime::snapshot::Error| Failure::new(INTERNAL, error.to_string());
-    let names = snapshots.changed(&before, &after).map_err(snapshot_failed)?;
-    let (old, new) = (
-        snapshots.manifest(&before).map_err(snapshot_failed)?,
-        snapshots.manifest(&after).map_err(snapshot_failed)?,
-    );
-    let mut out = String::new();
-    for name in &names {
-        let content =
-            |manifest: &baton_runtime::snapshot::Manifest| -> Result<Option<String>, Failure> {
-                let Some(entry) = manifest.files.get(name) else { return Ok(None) };
-                if entry.hash.is_empty() {
-                    return Ok(Some("(not kept)\n".to_owned()));
-                }
-                let bytes = snapshots.content(&entry.hash).map_err(snapshot_failed)?;
-                Ok(Some(String::from_utf8(bytes).unwrap_or_else(|_| "(not text)\n".to_owned())))
-            };
-        let (a, b) = (content(&old)?, content(&new)?);
-        let label = |text: &Option<String>, side: &str| {
-            let name = walk::shown(name);
-            if text.is_some() { format!("{side}/{name}") } else { "/dev/null".to_owned() }
-        };
-        let headers = (label(&a, "a"), label(&b, "b"));
-        let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
-        let diff = similar::TextDiff::from_lines(&a, &b);
-        out.push_str(&diff.unified_diff().header(&headers.0, &headers.1).to_string());
-    }
+    let (names, mut out) = snapshots.diff(&before, &after).map_err(snapshot_failed)?;
     if out.is_empty() {
         out.push_str("nothing changed\n");
     }
-    let names: Vec<String> = names.iter().map(|name| walk::shown(name)).collect();
     Ok(Reply::new(out.clone(), json!({ "ok": true, "files": names, "diff": out })))
 }
 

@@ -30,7 +30,10 @@ messages! {
     not_while_open(next, task, finding): "`{next}` may not run while a finding about `{task}` is open: {finding}", "`{task}` 还有未解决的问题，不能派 `{next}`：{finding}";
     finding_is_open(agent, iteration, text): "{agent} found in iteration {iteration}: {text}; it is settled when a verifier passes the task", "{agent} 在第 {iteration} 轮指出：{text}；核验通过该任务之后才算解决";
     finding_needs_work(agent, iteration, text, settlers): "{agent} found in iteration {iteration}: {text}; {settlers} must work on it first, then a verifier must pass the task", "{agent} 在第 {iteration} 轮指出：{text}；须先由 {settlers} 处理，再由核验通过该任务";
-    open_finding(agent, iteration, text): "open since iteration {iteration}, {agent}: {text}", "未解决，{agent} 在第 {iteration} 轮指出：{text}";
+    open_finding(tasks, agent, iteration, text): "open, {tasks}, {agent} in iteration {iteration}: {text}", "未解决（{tasks}，{agent} 第 {iteration} 轮）：{text}";
+    worked_finding(tasks, agent, iteration, text): "worked on, to be judged again, {tasks}, {agent} in iteration {iteration}: {text}", "已处理，待复核（{tasks}，{agent} 第 {iteration} 轮）：{text}";
+    findings_to_judge(): "Findings that are not settled. Say of each whether it is resolved now:", "还没有解决的问题，请逐条说明现在是否已解决：";
+    order_before(agent): "The order of MAIN to {agent} with which this work began (its criteria hold here, too):", "这项工作开始时 MAIN 给 {agent} 的工单（其中的要求同样适用）：";
     verdict_in(agent, verdict, iteration): "{agent} {verdict} (iteration {iteration})", "{agent} {verdict}（第 {iteration} 轮）";
     verdict_with_subject(agent, verdict, iteration, subject): "{agent} {verdict} (iteration {iteration}: {subject})", "{agent} {verdict}（第 {iteration} 轮：{subject}）";
     not_final(task, status, why): "task `{task}` may not become `{status}`: {why}", "任务 `{task}` 不能设为 `{status}`：{why}";
@@ -40,6 +43,8 @@ messages! {
     task_unknown(task): "`{task}` is not a task of the plan", "计划里没有任务 `{task}`";
     decided_by_rule(agent, iteration, next): "{agent} passed in iteration {iteration}, so {next} follows by rule", "{agent} 在第 {iteration} 轮通过，按规则由 {next} 接着做";
     acceptance_of_task(text): "acceptance: {text}", "验收标准：{text}";
+    title_since_own(cut): "What changed in the project since your own last report{cut}", "自你上一份报告以来项目的改动{cut}";
+    its_beginning(): " (its beginning; read the files for the rest)", "（只有开头，其余请读文件）";
     title_of_verdicts(): "Tasks: the newest verdict of each agent, and open findings", "各任务：每个代理的最新结果和未解决的问题";
     plan_added(id): "{id} added", "新增 {id}";
     plan_dropped(id): "{id} dropped", "去掉 {id}";

@@ -14,6 +14,8 @@ use crate::window::Answered;
 const TASK_TOKENS: u64 = 8_000;
 /// Tokens of the user's answers, the newest first.
 const ANSWER_TOKENS: u64 = 2_000;
+/// Tokens of the diff since an agent's own last report.
+const DIFF_TOKENS: u64 = 3_000;
 /// Lines of the list of project files.
 const FILE_LINES: usize = 60;
 /// Reports of the archive that are listed by name.
@@ -128,6 +130,18 @@ impl Section {
         let body = lines.join("\n");
         let name = "earlier reports";
         (!lines.is_empty()).then(|| Section::fenced(words, name, &title, &body, why))
+    }
+
+    /// What changed since the reader's own last report: whoever judges again sees what is new.
+    pub(super) fn since_own(words: Language, diff: &str) -> Section {
+        let shown = tokens::beginning(diff, DIFF_TOKENS);
+        let left = diff.len() - shown.len();
+        let title =
+            words.title_since_own(if left > 0 { words.its_beginning() } else { String::new() });
+        let why = "what is new since the agent's own last report";
+        let mut section = Section::fenced(words, "changes since own report", &title, shown, why);
+        section.cut = (left > 0).then(|| format!("the last {left} bytes"));
+        section
     }
 
     /// What was judged of each task, so that nobody takes a pass of one for a pass of another.

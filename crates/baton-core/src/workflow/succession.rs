@@ -95,7 +95,24 @@ impl State {
             .replace("{agent}", facts.agent.as_str())
             .replace("{tasks}", &lines.join("\n"))
             .replace("{files}", &files.unwrap_or_else(|| none.to_owned()));
-        Some(order)
+        let findings = self.findings_of(tasks, language);
+        let parts =
+            [Some(order), self.findings_to_judge(&findings, rules), self.order_before(rules)];
+        Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n"))
+    }
+
+    /// What was found about the tasks and is not settled, for who works on them or judges them.
+    fn findings_to_judge(&self, findings: &[String], rules: &Rules<'_>) -> Option<String> {
+        let title = rules.pack.words().findings_to_judge();
+        (!findings.is_empty()).then(|| format!("{title}\n{}", findings.join("\n")))
+    }
+
+    /// The order of MAIN that the work began with: what it asks for holds for what follows, too.
+    fn order_before(&self, rules: &Rules<'_>) -> Option<String> {
+        let (agent, order) = self.reports.last_order.as_ref()?;
+        let lines: Vec<String> = order.lines().map(|line| format!("> {line}")).collect();
+        let title = rules.pack.words().order_before(agent);
+        Some(format!("{title}\n{}", lines.join("\n")))
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::judge::names;
 use super::{Rules, State};
 use crate::event::ReportFacts;
 use crate::id::{AgentName, FINISH_REVIEW, Iteration};
@@ -63,7 +64,7 @@ impl State {
         let Some(outcome) = facts.outcome.filter(|_| facts.agent != FINISH_REVIEW) else { return };
         for task in &facts.about {
             let record = self.reports.tasks.entry(task.clone()).or_default();
-            record.take(facts, outcome, seq, rules);
+            record.take(task, facts, outcome, seq, rules);
         }
     }
 
@@ -171,17 +172,47 @@ impl State {
                 })
                 .collect();
             lines.push(format!("{}: {}", task.id, told.join(language.separator())));
-            lines.extend(record.findings.iter().map(|finding| {
-                let Finding { agent, iteration, text, .. } = finding;
-                format!("  {}", language.open_finding(agent, iteration, text))
-            }));
         }
+        lines.extend(self.findings_of(tasks, language));
         lines
+    }
+
+    /// The open findings about these tasks, each once.
+    pub(super) fn findings_of(&self, tasks: &[Task], language: Language) -> Vec<String> {
+        let mut about: Vec<(&Finding, Vec<&str>)> = Vec::new();
+        for task in tasks {
+            let record = self.reports.tasks.get(&task.id);
+            for finding in record.into_iter().flat_map(|record| &record.findings) {
+                let is_same = |own: &&mut (&Finding, Vec<&str>)| {
+                    own.0.seq == finding.seq && own.0.text == finding.text
+                };
+                match about.iter_mut().find(is_same) {
+                    Some((_, ids)) => ids.push(&task.id),
+                    None => about.push((finding, vec![&task.id])),
+                }
+            }
+        }
+        let told = about.into_iter().map(|(finding, ids)| {
+            let Finding { agent, iteration, text, is_worked, .. } = finding;
+            let ids = language.list(&ids);
+            match is_worked {
+                true => language.worked_finding(ids, agent, iteration, text),
+                false => language.open_finding(ids, agent, iteration, text),
+            }
+        });
+        told.map(|line| format!("- {line}")).collect()
     }
 }
 
 impl TaskRecord {
-    fn take(&mut self, facts: &ReportFacts, outcome: Outcome, seq: u64, rules: &Rules<'_>) {
+    fn take(
+        &mut self,
+        task: &str,
+        facts: &ReportFacts,
+        outcome: Outcome,
+        seq: u64,
+        rules: &Rules<'_>,
+    ) {
         let policy = &rules.pack.policy;
         let word = facts.verdict.clone().unwrap_or_default();
         let subject = facts.subject.as_ref().map(|own| text::cut(own, SUBJECT).into_owned());
@@ -206,6 +237,11 @@ impl TaskRecord {
             finding.agent != facts.agent || needs_work && !finding.is_worked
         });
         for (blocker, class) in facts.blockers.iter().zip(&facts.classes) {
+            // One that names a task is about that task alone.
+            let named = |id: &&String| names(blocker, id);
+            if facts.about.iter().any(|id| named(&id)) && !names(blocker, task) {
+                continue;
+            }
             let text = text::cut(blocker, FINDING).into_owned();
             let is_known =
                 self.findings.iter().any(|own| own.agent == facts.agent && own.text == text);

@@ -355,6 +355,7 @@ fn run_facts(agent: &AgentName, text: Text, outcome: usize) -> RunFacts {
     };
     RunFacts {
         verdicts: vec!["M1-T1: TEST PASS".to_owned()],
+        since_own: None,
         first_iteration: Some(Iteration(1)),
         machine: facts,
         project_files: (0..900).map(|n| format!("data/part{}/{n}.json", n % 3)).collect(),

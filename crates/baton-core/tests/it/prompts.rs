@@ -80,6 +80,7 @@ fn material<'a>(pack: &'a Pack, config: &'a Config) -> Material<'a> {
             )),
             settled: Vec::new(),
             verdicts: Vec::new(),
+            since_own: None,
         },
         reports: vec![
             filed(pack, "TEST", 7, &example(pack, "TEST", 1)),

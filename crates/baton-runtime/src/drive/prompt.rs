@@ -79,7 +79,17 @@ impl Drive<'_> {
             main_order: self.state.main_order(),
             settled: self.state.settled_reports(&self.rules()),
             verdicts: self.task_lines(),
+            since_own: self.changes_since(&stage.name),
         })
+    }
+
+    /// What changed in the project since the agent's own last report of this run.
+    fn changes_since(&self, agent: &AgentName) -> Option<String> {
+        let passes = &self.state.reports.passes;
+        let (before, now) = (passes.judged.get(agent)?.at.as_ref()?, passes.seen.as_ref()?);
+        // An old snapshot may be gone; the files themselves are there.
+        let (_, diff) = self.snapshots.diff(before, now).ok()?;
+        (!diff.is_empty()).then_some(diff)
     }
 
     /// What this run knows about each task of the plan.
