@@ -178,6 +178,9 @@ fn figures(state: &State, own: Language) -> Vec<Vec<String>> {
     row(own.row_iteration(), true, own.iteration_used(iteration, totals.iterations, most));
     let decisions = count(totals.main_calls, "decision");
     let mut kinds = vec![own.decisions_of(decisions, totals.main_calls, MAIN)];
+    if totals.decided_by_rule > 0 {
+        kinds.push(own.decisions_by_rule(totals.decided_by_rule));
+    }
     if totals.corrections > 0 {
         kinds.push(own.corrections(count(totals.corrections, "correction"), totals.corrections));
     }

@@ -32,7 +32,8 @@ messages! {
     finding_needs_work(agent, iteration, text, settlers): "{agent} found in iteration {iteration}: {text}; {settlers} must work on it first, then a verifier must pass the task", "{agent} 在第 {iteration} 轮指出：{text}；须先由 {settlers} 处理，再由核验通过该任务";
     open_finding(tasks, agent, iteration, text): "open, {tasks}, {agent} in iteration {iteration}: {text}", "未解决（{tasks}，{agent} 第 {iteration} 轮）：{text}";
     worked_finding(tasks, agent, iteration, text): "worked on, to be judged again, {tasks}, {agent} in iteration {iteration}: {text}", "已处理，待复核（{tasks}，{agent} 第 {iteration} 轮）：{text}";
-    findings_to_judge(): "Findings that are not settled. Say of each whether it is resolved now:", "还没有解决的问题，请逐条说明现在是否已解决：";
+    findings_in_report(agent, iteration, count, worked): "open: {count} of the report of {agent}, iteration {iteration}, of which {worked} have been worked on since", "未解决：{agent} 第 {iteration} 轮报告中的 {count} 条，其中 {worked} 条已有人处理";
+    findings_to_judge(): "Not settled yet. Say of each finding whether it is resolved now:", "还没有解决的问题，请逐条说明现在是否已解决：";
     order_before(agent): "The order of MAIN to {agent} with which this work began (its criteria hold here, too):", "这项工作开始时 MAIN 给 {agent} 的工单（其中的要求同样适用）：";
     verdict_in(agent, verdict, iteration): "{agent} {verdict} (iteration {iteration})", "{agent} {verdict}（第 {iteration} 轮）";
     verdict_with_subject(agent, verdict, iteration, subject): "{agent} {verdict} (iteration {iteration}: {subject})", "{agent} {verdict}（第 {iteration} 轮：{subject}）";

@@ -146,6 +146,7 @@ messages! {
     row_iteration(): "iteration", "轮次";
     iteration_used(iteration, used, most): "{iteration} ({used} of {most} used)", "{iteration}（已用 {used} 轮，最多 {most} 轮）";
     row_stages(): "stages", "阶段";
+    decisions_by_rule(count): "{count} by rule", "按规则决策 {count} 次";
     decisions_of(counted, count, main): "{counted} of {main}", "{main} 决策 {count} 次";
     corrections(counted, count): "{counted}", "改正 {count} 次";
     row_time(): "time", "时间";

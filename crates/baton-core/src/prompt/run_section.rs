@@ -15,7 +15,7 @@ const TASK_TOKENS: u64 = 8_000;
 /// Tokens of the user's answers, the newest first.
 const ANSWER_TOKENS: u64 = 2_000;
 /// Tokens of the diff since an agent's own last report.
-const DIFF_TOKENS: u64 = 3_000;
+const DIFF_TOKENS: u64 = 2_000;
 /// Lines of the list of project files.
 const FILE_LINES: usize = 60;
 /// Reports of the archive that are listed by name.

@@ -177,8 +177,35 @@ impl State {
         lines
     }
 
-    /// The open findings about these tasks, each once.
+    /// The open findings about these tasks, each once. What is in the newest report of its agent is
+    /// only counted: prompts have that report, with its blockers uncut.
     pub(super) fn findings_of(&self, tasks: &[Task], language: Language) -> Vec<String> {
+        let is_newest = |finding: &Finding| {
+            self.reports.newest.get(&finding.agent).is_some_and(|(seq, _)| *seq == finding.seq)
+        };
+        let all = self.open_findings(tasks);
+        let mut counts: BTreeMap<(&AgentName, Iteration), (usize, usize)> = BTreeMap::new();
+        for (finding, _) in all.iter().filter(|(finding, _)| is_newest(finding)) {
+            let (count, worked) = counts.entry((&finding.agent, finding.iteration)).or_default();
+            *count += 1;
+            *worked += usize::from(finding.is_worked);
+        }
+        let counted = counts.into_iter().map(|((agent, iteration), (count, worked))| {
+            language.findings_in_report(agent, iteration, count, worked)
+        });
+        let older = all.iter().filter(|(finding, _)| !is_newest(finding)).map(|(finding, ids)| {
+            let Finding { agent, iteration, text, is_worked, .. } = finding;
+            let ids = language.list(ids);
+            match is_worked {
+                true => language.worked_finding(ids, agent, iteration, text),
+                false => language.open_finding(ids, agent, iteration, text),
+            }
+        });
+        counted.chain(older).map(|line| format!("- {line}")).collect()
+    }
+
+    /// The open findings about these tasks, each with the tasks that it is about.
+    fn open_findings<'a>(&'a self, tasks: &'a [Task]) -> Vec<(&'a Finding, Vec<&'a str>)> {
         let mut about: Vec<(&Finding, Vec<&str>)> = Vec::new();
         for task in tasks {
             let record = self.reports.tasks.get(&task.id);
@@ -192,15 +219,7 @@ impl State {
                 }
             }
         }
-        let told = about.into_iter().map(|(finding, ids)| {
-            let Finding { agent, iteration, text, is_worked, .. } = finding;
-            let ids = language.list(&ids);
-            match is_worked {
-                true => language.worked_finding(ids, agent, iteration, text),
-                false => language.open_finding(ids, agent, iteration, text),
-            }
-        });
-        told.map(|line| format!("- {line}")).collect()
+        about
     }
 }
 

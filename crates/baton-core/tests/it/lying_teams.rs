@@ -5,6 +5,7 @@
 use baton_core::config::Config;
 use baton_core::event::{DecidedBy, Event};
 use baton_core::pack::Pack;
+use baton_core::plan::Plan;
 use baton_core::workflow::{Do, Phase};
 
 use crate::common::pack;
@@ -301,6 +302,9 @@ fn what_always_follows_is_sent_without_asking_main() {
       验收标准：outline.md has three chapters
     它改动的文件：无
     评判大纲是否达到验收标准，能否据此动笔；不评判章节正文。
+
+    这项工作开始时 MAIN 给 OUTLINE 的工单（其中的要求同样适用）：
+    > do it
     ");
     run.take(by_rule);
     report(&mut run, "M1-T1");
@@ -346,4 +350,27 @@ fn a_rule_skips_no_rule_no_question_and_no_loss() {
         assert!(matches!(run.next(), Do::Journal(Event::Stopped { .. })));
     }
     assert!(!matches!(run.state.phase, Phase::Ended));
+}
+
+#[test]
+fn a_finding_is_shown_until_it_is_settled_also_when_a_newer_report_forgets_it() {
+    let (pack, config) = (pack("novel", "en"), asked_each_time());
+    let mut team = Team::new(&pack, &config, NOVEL);
+    team.works("OUTLINE", "APPROVED", "M1-T1", "");
+    team.works("CRITIQUE", "NEEDS_REVISION", "M1-T1", "[plot] the secret is told in chapter 1");
+    let shown = |team: &Team<'_>| {
+        let plan = Plan::read(NOVEL, &pack.policy.plan).unwrap();
+        team.run.state.task_lines(&plan.tasks, pack.words()).join("\n")
+    };
+    insta::assert_snapshot!(shown(&team), @"
+    M1-T1: OUTLINE APPROVED (iteration 1); CRITIQUE NEEDS_REVISION (iteration 2)
+    - open: 1 of the report of CRITIQUE, iteration 2, of which 0 have been worked on since
+    ");
+    team.works("POLISH", "APPROVED", "M1-T1", "");
+    team.works("CRITIQUE", "NEEDS_REVISION", "M1-T1", "[prose] chapter 2 has no title");
+    insta::assert_snapshot!(shown(&team), @"");
+    team.works("OUTLINE", "APPROVED", "M1-T1", "");
+    team.works("POLISH", "APPROVED", "M1-T1", "");
+    team.works("CRITIQUE", "APPROVED", "M1-T1", "");
+    insta::assert_snapshot!(shown(&team), @"");
 }

@@ -79,7 +79,9 @@ impl Drive<'_> {
             main_order: self.state.main_order(),
             settled: self.state.settled_reports(&self.rules()),
             verdicts: self.task_lines(),
-            since_own: self.changes_since(&stage.name),
+            since_own: Some(&stage.name)
+                .filter(|agent| !self.writes(agent))
+                .and_then(|agent| self.changes_since(agent)),
         })
     }
 
