@@ -159,9 +159,6 @@ pub struct Reports {
     /// What reports of this run say about each task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, TaskRecord>,
-    /// The last order that MAIN gave, and to whom: what follows by rule is about the same work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_order: Option<(AgentName, String)>,
     /// The number of the user's last answer; 0 if there was none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub answered: u64,

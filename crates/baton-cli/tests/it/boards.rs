@@ -184,13 +184,16 @@ fn rules_that_name_missing_agents_are_adapted_and_the_warning_says_what_is_not_c
     let place = older(&["IMPLEMENTER", "CHECKER", "SCOUT"], &["TEST", "IMPLEMENTER", "CHECKER"]);
     let said = place.expect(&["status"], 0);
     assert!(said.contains("`plan.verified_by` is `IMPLEMENTER`, `CHECKER`"), "{said}");
-    assert!(said.contains("not checked: subloop, tdd_rules"), "{said}");
+    assert!(said.contains("not checked: routing.after_pass.TEST, subloop, tdd_rules"), "{said}");
     assert_eq!(said.matches("adapted").count(), 1, "{said}");
     let file = format!("{ROOT}/memory/verification_policy.json");
     let gates = r#"{"gates": [{"on": "TEST", "run": "true"}, {"on": "FINISH", "run": "true"}],"#;
     place.write(&file, place.read(&file).replacen('{', gates, 1));
     let said = place.expect(&["status"], 0);
-    assert!(said.contains("not checked: gates of TEST, subloop, tdd_rules"), "{said}");
+    assert!(
+        said.contains("not checked: gates of TEST, routing.after_pass.TEST, subloop, tdd_rules"),
+        "{said}"
+    );
     // No agent of the board must give a verdict: then all must. A verdict of its own is not a pass.
     let place = older(&["IMPLEMENTER", "CHECKER"], &["TEST"]);
     let file = format!("{ROOT}/memory/verification_policy.json");

@@ -33,8 +33,8 @@ messages! {
     open_finding(tasks, agent, iteration, text): "open, {tasks}, {agent} in iteration {iteration}: {text}", "未解决（{tasks}，{agent} 第 {iteration} 轮）：{text}";
     worked_finding(tasks, agent, iteration, text): "worked on, to be judged again, {tasks}, {agent} in iteration {iteration}: {text}", "已处理，待复核（{tasks}，{agent} 第 {iteration} 轮）：{text}";
     findings_in_report(agent, iteration, count, worked): "open: {count} of the report of {agent}, iteration {iteration}, of which {worked} have been worked on since", "未解决：{agent} 第 {iteration} 轮报告中的 {count} 条，其中 {worked} 条已有人处理";
-    findings_to_judge(): "Not settled yet. Say of each finding whether it is resolved now:", "还没有解决的问题，请逐条说明现在是否已解决：";
-    order_before(agent): "The order of MAIN to {agent} with which this work began (its criteria hold here, too):", "这项工作开始时 MAIN 给 {agent} 的工单（其中的要求同样适用）：";
+    findings_to_judge(): "Findings that no verifier has settled yet. Say of each whether it is resolved now:", "还没有经核验确认解决的问题，请逐条说明现在是否已解决：";
+    order_before(agent, iteration): "MAIN's order to {agent} about these tasks in iteration {iteration} (its criteria for the result hold here, too):", "MAIN 在第 {iteration} 轮就这些任务给 {agent} 的工单（其中对成果的要求在这里同样适用）：";
     verdict_in(agent, verdict, iteration): "{agent} {verdict} (iteration {iteration})", "{agent} {verdict}（第 {iteration} 轮）";
     verdict_with_subject(agent, verdict, iteration, subject): "{agent} {verdict} (iteration {iteration}: {subject})", "{agent} {verdict}（第 {iteration} 轮：{subject}）";
     not_final(task, status, why): "task `{task}` may not become `{status}`: {why}", "任务 `{task}` 不能设为 `{status}`：{why}";

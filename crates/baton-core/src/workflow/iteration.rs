@@ -2,13 +2,9 @@
 
 use super::{Effect, Phase, State, Sub, Transition};
 use crate::decision::Next;
-use crate::event::{Asker, Decided, DecidedBy, SubloopEnd};
+use crate::event::{Asker, Decided, SubloopEnd};
 use crate::id::{AgentName, Iteration};
 use crate::policy::Outcome;
-use crate::text;
-
-/// Characters of MAIN's last order that an order by rule repeats.
-const KEPT_ORDER: usize = 6_000;
 
 impl State {
     pub(super) fn on_subloop_entered(
@@ -57,11 +53,6 @@ impl State {
         }
         self.count_iteration(&at.rules);
         self.reports.passed_last = self.plain_pass();
-        let is_mains = self.current.decided.as_ref().is_some_and(|own| own.by == DecidedBy::Main);
-        if let Some((agent, order)) = self.main_order().filter(|_| is_mains) {
-            let order = text::cut(&order, KEPT_ORDER).into_owned();
-            self.reports.last_order = Some((agent, order));
-        }
         let carried = std::mem::take(&mut self.current).check;
         let begins =
             |decided: &Decided| matches!(decided.next(), Some(Next::Agent(_) | Next::User(_)));

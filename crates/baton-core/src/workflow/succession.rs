@@ -3,6 +3,7 @@
 //! for MAIN to decide. It never finishes a run and never asks the user.
 
 use super::judge::{follows_rules, plan_hash, summary_of};
+use super::tasks::TaskOrder;
 use super::{Phase, Rules, State};
 use crate::decision::{Decision, Next, PlanChange};
 use crate::event::{Decided, DecidedBy, Event, ReportFacts, StageId};
@@ -96,9 +97,9 @@ impl State {
             .replace("{tasks}", &lines.join("\n"))
             .replace("{files}", &files.unwrap_or_else(|| none.to_owned()));
         let findings = self.findings_of(tasks, language);
-        let parts =
-            [Some(order), self.findings_to_judge(&findings, rules), self.order_before(rules)];
-        Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n"))
+        let parts = [Some(order), self.findings_to_judge(&findings, rules)].into_iter().flatten();
+        let before = self.orders_about(tasks).into_iter().map(|order| order_before(order, rules));
+        Some(parts.chain(before).collect::<Vec<_>>().join("\n\n"))
     }
 
     /// What was found about the tasks and is not settled, for who works on them or judges them.
@@ -106,14 +107,13 @@ impl State {
         let title = rules.pack.words().findings_to_judge();
         (!findings.is_empty()).then(|| format!("{title}\n{}", findings.join("\n")))
     }
+}
 
-    /// The order of MAIN that the work began with: what it asks for holds for what follows, too.
-    fn order_before(&self, rules: &Rules<'_>) -> Option<String> {
-        let (agent, order) = self.reports.last_order.as_ref()?;
-        let lines: Vec<String> = order.lines().map(|line| format!("> {line}")).collect();
-        let title = rules.pack.words().order_before(agent);
-        Some(format!("{title}\n{}", lines.join("\n")))
-    }
+/// An order of MAIN about the same tasks, quoted: what it asks of the result holds for what follows.
+fn order_before(order: &TaskOrder, rules: &Rules<'_>) -> String {
+    let TaskOrder { agent, iteration, text } = order;
+    let lines: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
+    format!("{}\n{}", rules.pack.words().order_before(agent, iteration), lines.join("\n"))
 }
 
 /// The tasks that a report is about, as the plan has them; `None` if it names none.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::names;
 use super::{Rules, State};
-use crate::event::ReportFacts;
+use crate::event::{DecidedBy, ReportFacts};
 use crate::id::{AgentName, FINISH_REVIEW, Iteration};
 use crate::messages::Language;
 use crate::plan::Task;
@@ -24,6 +24,8 @@ const MOST_FINDINGS: usize = 40;
 /// Characters of a finding that are kept; the whole is in the report.
 const FINDING: usize = 400;
 const SUBJECT: usize = 160;
+/// Characters of an order that are kept for what follows it.
+const KEPT_ORDER: usize = 4_000;
 
 /// Everything that reports of the run said about one task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,6 +34,18 @@ pub struct TaskRecord {
     pub verdicts: BTreeMap<AgentName, TaskVerdict>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
+    /// MAIN's first order about the task, and its last: the criteria of the first hold for what follows
+    /// a correction, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<TaskOrder>,
+}
+
+/// An order of MAIN on which an agent reported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskOrder {
+    pub agent: AgentName,
+    pub iteration: Iteration,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,8 +76,18 @@ impl State {
     /// Takes over what a report that can no longer be overturned says about its tasks.
     pub(super) fn record_tasks(&mut self, facts: &ReportFacts, seq: u64, rules: &Rules<'_>) {
         let Some(outcome) = facts.outcome.filter(|_| facts.agent != FINISH_REVIEW) else { return };
+        let is_mains = self.current.decided.as_ref().is_some_and(|own| own.by == DecidedBy::Main);
+        let order = self.main_order().filter(|(agent, _)| is_mains && *agent == facts.agent);
+        let order = order.map(|(agent, text)| {
+            let text = text::cut(&text, KEPT_ORDER).into_owned();
+            TaskOrder { agent, iteration: facts.iteration, text }
+        });
         for task in &facts.about {
             let record = self.reports.tasks.entry(task.clone()).or_default();
+            if let Some(order) = &order {
+                record.orders.truncate(1);
+                record.orders.push(order.clone());
+            }
             record.take(task, facts, outcome, seq, rules);
         }
     }
@@ -202,6 +226,15 @@ impl State {
             }
         });
         counted.chain(older).map(|line| format!("- {line}")).collect()
+    }
+
+    /// The first and the last order of MAIN about these tasks, each once, in their order.
+    pub(super) fn orders_about(&self, tasks: &[Task]) -> Vec<&TaskOrder> {
+        let records = tasks.iter().filter_map(|task| self.reports.tasks.get(&task.id));
+        let mut orders: Vec<&TaskOrder> = records.flat_map(|record| &record.orders).collect();
+        orders.sort_by_key(|order| order.iteration);
+        orders.dedup();
+        orders
     }
 
     /// The open findings about these tasks, each with the tasks that it is about.

@@ -303,7 +303,7 @@ fn what_always_follows_is_sent_without_asking_main() {
     它改动的文件：无
     评判大纲是否达到验收标准，能否据此动笔；不评判章节正文。
 
-    这项工作开始时 MAIN 给 OUTLINE 的工单（其中的要求同样适用）：
+    MAIN 在第 1 轮就这些任务给 OUTLINE 的工单（其中对成果的要求在这里同样适用）：
     > do it
     ");
     run.take(by_rule);
