@@ -205,7 +205,7 @@ fn rules_that_name_missing_agents_are_adapted_and_the_warning_says_what_is_not_c
     let place = older(&["TEST", "DEV", "REVIEW"], &["REVIEW"]);
     let said = place.expect(&["status"], 0);
     assert!(said.contains("`plan.verified_by` is `REVIEW`"), "{said}");
-    assert!(said.contains("not checked: subloop, tdd_rules"), "{said}");
+    assert!(said.contains("not checked: routing.after_pass.TEST, subloop, tdd_rules"), "{said}");
 }
 
 #[test]
