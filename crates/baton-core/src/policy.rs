@@ -308,6 +308,12 @@ impl Needed {
         }
     }
 
+    /// Every agent that it names, each once.
+    fn named(&self) -> impl Iterator<Item = &AgentName> {
+        let other = Some(self.subject()).filter(|own| *own != self.agent());
+        std::iter::once(self.agent()).chain(other)
+    }
+
     /// The agent whose files must be unchanged.
     pub fn subject(&self) -> &AgentName {
         match self {
@@ -770,8 +776,7 @@ impl Policy {
             let path = format!("routing.needs_pass.{agent}");
             out.push((path.clone(), agent));
             for (index, needed) in needed.iter().enumerate() {
-                out.push((format!("{path}.{index}"), needed.agent()));
-                out.push((format!("{path}.{index}"), needed.subject()));
+                out.extend(needed.named().map(|own| (format!("{path}.{index}"), own)));
             }
         }
         all("routing.needs_settled", &self.routing.needs_settled, &mut out);
@@ -982,7 +987,7 @@ impl Check<'_> {
         asked.extend(named.map(|(index, agent)| (format!("finish_rules.passes.{index}"), agent)));
         asked.extend(policy.evaluation.iter().map(|own| ("evaluation.of".to_owned(), &own.of)));
         for (agent, needed) in &policy.routing.needs_pass {
-            let named = needed.iter().flat_map(|needed| [needed.agent(), needed.subject()]);
+            let named = needed.iter().flat_map(Needed::named);
             asked.extend(named.map(|needed| (format!("routing.needs_pass.{agent}"), needed)));
         }
         let successions = policy.routing.after_pass.keys();
