@@ -806,6 +806,10 @@ pub struct ReportFacts {
     /// Tasks of the plan that it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub about: Vec<String>,
+    /// For each blocker, the tasks that it names, by their ids or by files of their acceptance. An
+    /// empty list: it is about all tasks of the report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocker_tasks: Vec<Vec<String>>,
     /// What it says that it judged or made: the first of the agent's own summary fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,

@@ -590,7 +590,7 @@ impl<'a> Draft<'a> {
             self.sections.push(Section::scope(words, scope));
         }
         self.sections.push(Section::stage_changes(words, facts));
-        self.sections.push(Section::readiness(words, read.as_ref(), &policy.plan, facts));
+        self.sections.push(Section::readiness(words, read.as_ref(), policy, facts));
         self.order("decision", &words.title_decision(), &policy.context.orders.finish_check);
         for agent in &policy.context.finish_ladder {
             if self.total() <= limit.0 {

@@ -159,6 +159,9 @@ pub struct Reports {
     /// What reports of this run say about each task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, TaskRecord>,
+    /// Blockers of this run's reports that are not settled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// The number of the user's last answer; 0 if there was none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub answered: u64,

@@ -183,6 +183,7 @@ messages! {
     plan_not_read(): "it cannot be read", "无法读取";
     gates_not_run(): "gates: not run", "检查命令：没有运行";
     gates_none(): "gates: none ran in this run", "检查命令：本次运行中没有运行过";
+    gates_none_set(): "gates: none are set", "检查命令：没有设置";
     gate_of_run_passed(command, of): "gate `{command}` ({of}): passed", "检查命令 `{command}`（{of}）：通过";
     gate_of_run_failed(command, of): "gate `{command}` ({of}): FAILED", "检查命令 `{command}`（{of}）：失败";
     finish_would_be_refused(open):

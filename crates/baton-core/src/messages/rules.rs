@@ -32,9 +32,10 @@ messages! {
     finding_needs_work(agent, iteration, text, settlers): "{agent} found in iteration {iteration}: {text}; {settlers} must work on it first, then a verifier must pass the task", "{agent} 在第 {iteration} 轮指出：{text}；须先由 {settlers} 处理，再由核验通过该任务";
     open_finding(tasks, agent, iteration, text): "open, {tasks}, {agent} in iteration {iteration}: {text}", "未解决（{tasks}，{agent} 第 {iteration} 轮）：{text}";
     worked_finding(tasks, agent, iteration, text): "worked on, to be judged again, {tasks}, {agent} in iteration {iteration}: {text}", "已处理，待复核（{tasks}，{agent} 第 {iteration} 轮）：{text}";
-    findings_in_report(agent, iteration, count, worked): "open: {count} of the report of {agent}, iteration {iteration}, of which {worked} have been worked on since", "未解决：{agent} 第 {iteration} 轮报告中的 {count} 条，其中 {worked} 条已有人处理";
-    findings_to_judge(): "Findings that no verifier has settled yet. Say of each whether it is resolved now:", "还没有经核验确认解决的问题，请逐条说明现在是否已解决：";
-    order_before(agent, iteration): "MAIN's order to {agent} about these tasks in iteration {iteration} (its criteria for the result hold here, too):", "MAIN 在第 {iteration} 轮就这些任务给 {agent} 的工单（其中对成果的要求在这里同样适用）：";
+    findings_in_report(agent, iteration, count, worked): "not settled: {count} of the report of {agent}, iteration {iteration} ({worked} worked on since)", "{agent} 第 {iteration} 轮报告指出的 {count} 条还没有经核验确认解决（其后处理过 {worked} 条）";
+    findings_to_solve(): "Findings that you can solve. Solve all of them now, and say of each what you did:", "由你解决的问题，这次全部解决，并逐条写明怎么处理的：";
+    findings_to_judge(): "This is work after findings. Say of each of them whether it is resolved now:", "这是返工之后的工作。下列问题请逐条说明现在是否已解决：";
+    order_before(agent, iteration): "MAIN's order to {agent} about these tasks in iteration {iteration}. What it asks of the result holds here, too; how to work and what not to touch is said to {agent} alone:", "MAIN 在第 {iteration} 轮就这些任务给 {agent} 的工单。其中对成果的要求在这里同样适用；做法和禁止事项只对 {agent} 有效：";
     verdict_in(agent, verdict, iteration): "{agent} {verdict} (iteration {iteration})", "{agent} {verdict}（第 {iteration} 轮）";
     verdict_with_subject(agent, verdict, iteration, subject): "{agent} {verdict} (iteration {iteration}: {subject})", "{agent} {verdict}（第 {iteration} 轮：{subject}）";
     not_final(task, status, why): "task `{task}` may not become `{status}`: {why}", "任务 `{task}` 不能设为 `{status}`：{why}";

@@ -6,7 +6,7 @@ use super::section::Section;
 use super::{FinishFacts, GateResult, Injected, stage_in};
 use crate::messages::Language;
 use crate::plan::Plan;
-use crate::policy::PlanRules;
+use crate::policy::{PlanRules, Policy};
 use crate::problem::Problem;
 use crate::text;
 
@@ -74,12 +74,15 @@ impl Section {
     pub(super) fn readiness(
         words: Language,
         plan: Option<&PlanRead<'_>>,
-        rules: &PlanRules,
+        policy: &Policy,
         facts: &FinishFacts,
     ) -> Section {
-        let mut lines = vec![plan_line(words, plan, rules)];
+        let mut lines = vec![plan_line(words, plan, &policy.plan)];
         match &facts.gates {
             None => lines.push(words.gates_not_run()),
+            Some(gates) if gates.is_empty() && policy.gates.is_empty() => {
+                lines.push(words.gates_none_set());
+            }
             Some(gates) if gates.is_empty() => lines.push(words.gates_none()),
             Some(gates) => lines.extend(gates.iter().map(|gate| gate_lines(words, gate))),
         }

@@ -439,6 +439,7 @@ pub fn judge_report(
             return Event::ReportRefused { problem: explained(&[problem], rules.pack.words()) };
         }
     };
+    facts.blocker_tasks = tasks_of_blockers(&facts, policy, plan);
     let tester = policy.subloop.as_ref().map(|subloop| &subloop.tester);
     let passed = facts.outcome == Some(Outcome::Pass);
     let asked = least_percent(state, rules).filter(|_| passed && tester == Some(agent));
@@ -488,6 +489,31 @@ fn tasks_of(
         }
         _ => Ok(about),
     }
+}
+
+/// The tasks of each blocker: those whose id it names, or else those whose acceptance names a file that
+/// the blocker names, too.
+fn tasks_of_blockers(facts: &ReportFacts, policy: &Policy, plan: &str) -> Vec<Vec<String>> {
+    if facts.about.len() < 2 || facts.blockers.is_empty() {
+        return Vec::new();
+    }
+    let tasks = Plan::read(plan, &policy.plan).map(|plan| plan.tasks).unwrap_or_default();
+    let about: Vec<(&Task, Vec<String>)> = tasks
+        .iter()
+        .filter(|task| facts.about.contains(&task.id))
+        .map(|task| (task, files_named(task)))
+        .collect();
+    let of = |blocker: &String| -> Vec<String> {
+        let ids = |is_one: &dyn Fn(&(&Task, Vec<String>)) -> bool| -> Vec<String> {
+            about.iter().filter(|own| is_one(own)).map(|(task, _)| task.id.clone()).collect()
+        };
+        let by_id = ids(&|(task, _)| names(blocker, &task.id));
+        match by_id.is_empty() {
+            true => ids(&|(_, files)| files.iter().any(|file| blocker.contains(file.as_str()))),
+            false => by_id,
+        }
+    };
+    facts.blockers.iter().map(of).collect()
 }
 
 /// The ids of a line for tasks, each of them in the plan.
@@ -547,6 +573,7 @@ pub fn facts_of(report: &Report, source: &str, policy: &Policy, plan: &str) -> R
         classes: report.blockers.iter().map(|blocker| blocker.class.clone()).take(20).collect(),
         tasks: tasks.collect(),
         about: Vec::new(),
+        blocker_tasks: Vec::new(),
         subject: subject(report, source, policy),
         percent: percent(report, source, policy),
         overturned: None,

@@ -7,6 +7,7 @@ use super::tasks::TaskOrder;
 use super::{Phase, Rules, State};
 use crate::decision::{Decision, Next, PlanChange};
 use crate::event::{Decided, DecidedBy, Event, ReportFacts, StageId};
+use crate::id::AgentName;
 use crate::plan::{Applied, Plan, Task, parse_statements};
 use crate::policy::Succession;
 
@@ -22,13 +23,14 @@ pub fn decide_by_rule(
     let succession = rules.pack.policy.routing.after_pass.get(&facts.agent)?;
     let tasks = tasks_of(facts, rules, plan)?;
     let change = change_for(succession, &tasks);
+    let tasks = state.with_findings_for(&succession.next, tasks, rules, plan);
     let language = rules.pack.words();
     let decision = Decision {
         next: Next::Agent(succession.next.clone()),
         reason: language.decided_by_rule(&facts.agent, facts.iteration, &succession.next),
         plan: change,
         overrules_review: false,
-        task: Some(state.order_by_rule(facts, rules, &tasks)?),
+        task: Some(state.order_by_rule(facts, &succession.next, rules, &tasks)?),
         note: None,
     };
     let applied = follows_rules(state, rules, &decision, plan, has).ok()?;
@@ -67,6 +69,7 @@ impl State {
     fn order_by_rule(
         &self,
         facts: &ReportFacts,
+        next: &AgentName,
         rules: &Rules<'_>,
         tasks: &[Task],
     ) -> Option<String> {
@@ -96,16 +99,52 @@ impl State {
             .replace("{agent}", facts.agent.as_str())
             .replace("{tasks}", &lines.join("\n"))
             .replace("{files}", &files.unwrap_or_else(|| none.to_owned()));
-        let findings = self.findings_of(tasks, language);
-        let parts = [Some(order), self.findings_to_judge(&findings, rules)].into_iter().flatten();
+        let parts =
+            [Some(order), self.findings_for_order(next, tasks, rules)].into_iter().flatten();
         let before = self.orders_about(tasks).into_iter().map(|order| order_before(order, rules));
         Some(parts.chain(before).collect::<Vec<_>>().join("\n\n"))
     }
 
-    /// What was found about the tasks and is not settled, for who works on them or judges them.
-    fn findings_to_judge(&self, findings: &[String], rules: &Rules<'_>) -> Option<String> {
-        let title = rules.pack.words().findings_to_judge();
+    /// What was found about the tasks, for who can solve it or has to judge whether it is solved.
+    fn findings_for_order(
+        &self,
+        next: &AgentName,
+        tasks: &[Task],
+        rules: &Rules<'_>,
+    ) -> Option<String> {
+        let language = rules.pack.words();
+        let judges = rules.pack.policy.plan.verified_by.contains(next);
+        let (title, findings): (String, Vec<String>) = match judges {
+            true => {
+                let findings = self.findings_on(tasks).into_iter();
+                let lines = findings.map(|finding| finding.line(language));
+                (language.findings_to_judge(), lines.collect())
+            }
+            false => {
+                let findings = self.findings_for(next, rules);
+                let lines = findings.map(|finding| finding.line(language));
+                (language.findings_to_solve(), lines.collect())
+            }
+        };
         (!findings.is_empty()).then(|| format!("{title}\n{}", findings.join("\n")))
+    }
+
+    /// The tasks with those about which something is open that the next agent can solve: an order for a
+    /// part of them would leave the rest behind.
+    fn with_findings_for(
+        &self,
+        next: &AgentName,
+        tasks: Vec<Task>,
+        rules: &Rules<'_>,
+        plan: &str,
+    ) -> Vec<Task> {
+        let open: Vec<&String> =
+            self.findings_for(next, rules).flat_map(|finding| &finding.tasks).collect();
+        let all = Plan::read(plan, &rules.pack.policy.plan).map(|plan| plan.tasks);
+        let is_one =
+            |task: &Task| open.contains(&&task.id) || tasks.iter().any(|own| own.id == task.id);
+        let all: Vec<Task> = all.unwrap_or_default().into_iter().filter(is_one).collect();
+        if all.is_empty() { tasks } else { all }
     }
 }
 

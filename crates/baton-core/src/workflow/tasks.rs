@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::judge::names;
 use super::{Rules, State};
 use crate::event::{DecidedBy, ReportFacts};
 use crate::id::{AgentName, FINISH_REVIEW, Iteration};
@@ -19,8 +18,8 @@ use crate::plan::Task;
 use crate::policy::{JudgedWork, Outcome, UNKNOWN_CLASS};
 use crate::text;
 
-/// Open findings about one task; more of them are one finding too many to be listed.
-const MOST_FINDINGS: usize = 40;
+/// Open findings that are kept; the reports have all of them.
+const MOST_FINDINGS: usize = 100;
 /// Characters of a finding that are kept; the whole is in the report.
 const FINDING: usize = 400;
 const SUBJECT: usize = 160;
@@ -32,8 +31,6 @@ const KEPT_ORDER: usize = 4_000;
 pub struct TaskRecord {
     /// The newest verdict of each agent.
     pub verdicts: BTreeMap<AgentName, TaskVerdict>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
     /// MAIN's first order about the task, and its last: the criteria of the first hold for what follows
     /// a correction, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,6 +58,8 @@ pub struct TaskVerdict {
 /// A blocker that is not settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
+    /// The tasks that it is about: work on any of them may be work on it.
+    pub tasks: Vec<String>,
     pub agent: AgentName,
     pub iteration: Iteration,
     pub class: String,
@@ -88,8 +87,65 @@ impl State {
                 record.orders.truncate(1);
                 record.orders.push(order.clone());
             }
-            record.take(task, facts, outcome, seq, rules);
+            record.take(facts, outcome, seq, rules);
         }
+        match outcome {
+            Outcome::Pass => self.settle_findings(facts, rules),
+            Outcome::Fail | Outcome::Blocked => self.open_findings(facts, seq, rules),
+        }
+    }
+
+    /// A pass is work on the findings about its tasks, and settles them if a verifier gave it.
+    fn settle_findings(&mut self, facts: &ReportFacts, rules: &Rules<'_>) {
+        let policy = &rules.pack.policy;
+        let is_verifier = policy.plan.verified_by.contains(&facts.agent);
+        let is_about = |finding: &Finding| finding.tasks.iter().any(|id| facts.about.contains(id));
+        for finding in self.reports.findings.iter_mut().filter(|finding| is_about(finding)) {
+            let settlers = policy.routing.settled_by.get(&finding.class);
+            finding.is_worked |= settlers.is_some_and(|agents| agents.contains(&facts.agent));
+        }
+        self.reports.findings.retain(|finding| {
+            let needs_work = policy.routing.settled_by.contains_key(&finding.class);
+            !(is_verifier && is_about(finding) && (finding.is_worked || !needs_work))
+        });
+    }
+
+    /// The blockers of a report that did not pass. It says again what still holds of the agent's older
+    /// ones; but what nobody has worked on does not leave with it.
+    fn open_findings(&mut self, facts: &ReportFacts, seq: u64, rules: &Rules<'_>) {
+        let routing = &rules.pack.policy.routing;
+        let findings = &mut self.reports.findings;
+        for finding in findings.iter_mut().filter(|finding| finding.agent == facts.agent) {
+            if finding.is_worked || !routing.settled_by.contains_key(&finding.class) {
+                finding.tasks.retain(|id| !facts.about.contains(id));
+            }
+        }
+        findings.retain(|finding| !finding.tasks.is_empty());
+        for (index, (blocker, class)) in facts.blockers.iter().zip(&facts.classes).enumerate() {
+            let text = text::cut(blocker, FINDING).into_owned();
+            let is_known = |own: &Finding| own.agent == facts.agent && own.text == text;
+            if facts.about.is_empty()
+                || findings.iter().any(is_known)
+                || findings.len() >= MOST_FINDINGS
+            {
+                continue;
+            }
+            let tasks = facts.blocker_tasks.get(index).filter(|own| !own.is_empty());
+            findings.push(Finding {
+                tasks: tasks.unwrap_or(&facts.about).clone(),
+                agent: facts.agent.clone(),
+                iteration: facts.iteration,
+                class: class.clone(),
+                text,
+                is_worked: false,
+                seq,
+            });
+        }
+    }
+
+    /// The open findings about a task.
+    fn findings_about<'a>(&'a self, task: &'a str) -> impl Iterator<Item = &'a Finding> {
+        self.reports.findings.iter().filter(move |finding| finding.is_about(task))
     }
 
     /// The reason why a task may not get the final status now.
@@ -106,8 +162,7 @@ impl State {
         if newest.outcome != Outcome::Pass {
             return Some(language.task_did_not_pass(agent, &newest.word, newest.iteration));
         }
-        let open = record.and_then(|record| record.findings.first())?;
-        Some(open.told(rules))
+        self.findings_about(&task.id).next().map(|open| open.told(rules))
     }
 
     /// The reason why `next` may not run: a task that `work.of` worked on was not judged since.
@@ -160,8 +215,7 @@ impl State {
             routing.settled_by.get(&finding.class).is_some_and(|agents| agents.contains(next))
         };
         tasks.iter().find_map(|task| {
-            let record = self.reports.tasks.get(&task.id)?;
-            let open = record.findings.iter().find(|finding| !settles(finding))?;
+            let open = self.findings_about(&task.id).find(|finding| !settles(finding))?;
             let language = rules.pack.words();
             Some(language.not_while_open(next, &task.id, open.told(rules)))
         })
@@ -170,9 +224,8 @@ impl State {
     /// The open finding because of which a plan may not drop a task. After an answer of the user that
     /// came later than the finding, it may.
     pub(super) fn undroppable(&self, task: &str, rules: &Rules<'_>) -> Option<String> {
-        let findings = &self.reports.tasks.get(task)?.findings;
         let answered = self.reports.answered;
-        let open = findings.iter().find(|finding| finding.seq > answered)?;
+        let open = self.findings_about(task).find(|finding| finding.seq > answered)?;
         Some(open.told(rules))
     }
 
@@ -201,31 +254,43 @@ impl State {
         lines
     }
 
-    /// The open findings about these tasks, each once. What is in the newest report of its agent is
-    /// only counted: prompts have that report, with its blockers uncut.
-    pub(super) fn findings_of(&self, tasks: &[Task], language: Language) -> Vec<String> {
+    /// The open findings about these tasks. What is in the newest report of its agent is only counted:
+    /// prompts have that report, with its blockers uncut.
+    fn findings_of(&self, tasks: &[Task], language: Language) -> Vec<String> {
         let is_newest = |finding: &Finding| {
             self.reports.newest.get(&finding.agent).is_some_and(|(seq, _)| *seq == finding.seq)
         };
-        let all = self.open_findings(tasks);
+        let all = self.findings_on(tasks);
         let mut counts: BTreeMap<(&AgentName, Iteration), (usize, usize)> = BTreeMap::new();
-        for (finding, _) in all.iter().filter(|(finding, _)| is_newest(finding)) {
+        for finding in all.iter().filter(|finding| is_newest(finding)) {
             let (count, worked) = counts.entry((&finding.agent, finding.iteration)).or_default();
             *count += 1;
             *worked += usize::from(finding.is_worked);
         }
         let counted = counts.into_iter().map(|((agent, iteration), (count, worked))| {
-            language.findings_in_report(agent, iteration, count, worked)
+            format!("- {}", language.findings_in_report(agent, iteration, count, worked))
         });
-        let older = all.iter().filter(|(finding, _)| !is_newest(finding)).map(|(finding, ids)| {
-            let Finding { agent, iteration, text, is_worked, .. } = finding;
-            let ids = language.list(ids);
-            match is_worked {
-                true => language.worked_finding(ids, agent, iteration, text),
-                false => language.open_finding(ids, agent, iteration, text),
-            }
-        });
-        counted.chain(older).map(|line| format!("- {line}")).collect()
+        let older = all.iter().filter(|finding| !is_newest(finding));
+        counted.chain(older.map(|finding| finding.line(language))).collect()
+    }
+
+    /// The open findings about any of these tasks, each once.
+    pub(super) fn findings_on(&self, tasks: &[Task]) -> Vec<&Finding> {
+        let is_one = |finding: &&Finding| tasks.iter().any(|task| finding.is_about(&task.id));
+        self.reports.findings.iter().filter(is_one).collect()
+    }
+
+    /// Open findings on which an agent can work, and on which nobody has.
+    pub(super) fn findings_for<'a>(
+        &'a self,
+        agent: &'a AgentName,
+        rules: &'a Rules<'_>,
+    ) -> impl Iterator<Item = &'a Finding> {
+        let settled_by = &rules.pack.policy.routing.settled_by;
+        self.reports.findings.iter().filter(move |finding| {
+            let settlers = settled_by.get(&finding.class);
+            !finding.is_worked && settlers.is_some_and(|agents| agents.contains(agent))
+        })
     }
 
     /// The first and the last order of MAIN about these tasks, each once, in their order.
@@ -236,83 +301,36 @@ impl State {
         orders.dedup();
         orders
     }
-
-    /// The open findings about these tasks, each with the tasks that it is about.
-    fn open_findings<'a>(&'a self, tasks: &'a [Task]) -> Vec<(&'a Finding, Vec<&'a str>)> {
-        let mut about: Vec<(&Finding, Vec<&str>)> = Vec::new();
-        for task in tasks {
-            let record = self.reports.tasks.get(&task.id);
-            for finding in record.into_iter().flat_map(|record| &record.findings) {
-                let is_same = |own: &&mut (&Finding, Vec<&str>)| {
-                    own.0.seq == finding.seq && own.0.text == finding.text
-                };
-                match about.iter_mut().find(is_same) {
-                    Some((_, ids)) => ids.push(&task.id),
-                    None => about.push((finding, vec![&task.id])),
-                }
-            }
-        }
-        about
-    }
 }
 
 impl TaskRecord {
-    fn take(
-        &mut self,
-        task: &str,
-        facts: &ReportFacts,
-        outcome: Outcome,
-        seq: u64,
-        rules: &Rules<'_>,
-    ) {
-        let policy = &rules.pack.policy;
+    fn take(&mut self, facts: &ReportFacts, outcome: Outcome, seq: u64, rules: &Rules<'_>) {
+        // What a verifier judged tells which parts of a task hold; what others made is in their reports.
+        let is_verifier = rules.pack.policy.plan.verified_by.contains(&facts.agent);
+        let subject = facts.subject.as_ref().filter(|_| is_verifier);
+        let subject = subject.map(|own| text::cut(own, SUBJECT).into_owned());
         let word = facts.verdict.clone().unwrap_or_default();
-        let subject = facts.subject.as_ref().map(|own| text::cut(own, SUBJECT).into_owned());
         let verdict = TaskVerdict { seq, iteration: facts.iteration, outcome, word, subject };
         self.verdicts.insert(facts.agent.clone(), verdict);
-        if outcome == Outcome::Pass {
-            for finding in &mut self.findings {
-                let settlers = policy.routing.settled_by.get(&finding.class);
-                finding.is_worked |= settlers.is_some_and(|agents| agents.contains(&facts.agent));
-            }
-            let is_verifier = policy.plan.verified_by.contains(&facts.agent);
-            self.findings.retain(|finding| {
-                let needs_work = policy.routing.settled_by.contains_key(&finding.class);
-                !is_verifier || needs_work && !finding.is_worked
-            });
-            return;
-        }
-        // A newer report says again what still holds of the older one; but what nobody has worked on
-        // does not leave with it.
-        self.findings.retain(|finding| {
-            let needs_work = policy.routing.settled_by.contains_key(&finding.class);
-            finding.agent != facts.agent || needs_work && !finding.is_worked
-        });
-        for (blocker, class) in facts.blockers.iter().zip(&facts.classes) {
-            // One that names a task is about that task alone.
-            let named = |id: &&String| names(blocker, id);
-            if facts.about.iter().any(|id| named(&id)) && !names(blocker, task) {
-                continue;
-            }
-            let text = text::cut(blocker, FINDING).into_owned();
-            let is_known =
-                self.findings.iter().any(|own| own.agent == facts.agent && own.text == text);
-            if is_known || self.findings.len() >= MOST_FINDINGS {
-                continue;
-            }
-            self.findings.push(Finding {
-                agent: facts.agent.clone(),
-                iteration: facts.iteration,
-                class: class.clone(),
-                text,
-                is_worked: false,
-                seq,
-            });
-        }
     }
 }
 
 impl Finding {
+    fn is_about(&self, task: &str) -> bool {
+        self.tasks.iter().any(|own| own == task)
+    }
+
+    /// As a line of a list: its tasks, who found it, whether anybody has worked on it.
+    pub(super) fn line(&self, language: Language) -> String {
+        let Finding { agent, iteration, text, is_worked, tasks, .. } = self;
+        let ids = language.list(tasks);
+        let line = match is_worked {
+            true => language.worked_finding(ids, agent, iteration, text),
+            false => language.open_finding(ids, agent, iteration, text),
+        };
+        format!("- {line}")
+    }
+
     /// The finding, and who has to work on it where the policy says so.
     fn told(&self, rules: &Rules<'_>) -> String {
         let language = rules.pack.words();

@@ -303,7 +303,7 @@ fn what_always_follows_is_sent_without_asking_main() {
     它改动的文件：无
     评判大纲是否达到验收标准，能否据此动笔；不评判章节正文。
 
-    MAIN 在第 1 轮就这些任务给 OUTLINE 的工单（其中对成果的要求在这里同样适用）：
+    MAIN 在第 1 轮就这些任务给 OUTLINE 的工单。其中对成果的要求在这里同样适用；做法和禁止事项只对 OUTLINE 有效：
     > do it
     ");
     run.take(by_rule);
@@ -364,7 +364,7 @@ fn a_finding_is_shown_until_it_is_settled_also_when_a_newer_report_forgets_it() 
     };
     insta::assert_snapshot!(shown(&team), @"
     M1-T1: OUTLINE APPROVED (iteration 1); CRITIQUE NEEDS_REVISION (iteration 2)
-    - open: 1 of the report of CRITIQUE, iteration 2, of which 0 have been worked on since
+    - not settled: 1 of the report of CRITIQUE, iteration 2 (0 worked on since)
     ");
     team.works("POLISH", "APPROVED", "M1-T1", "");
     team.works("CRITIQUE", "NEEDS_REVISION", "M1-T1", "[prose] chapter 2 has no title");

@@ -915,6 +915,7 @@ fn any_event(run: &Run<'_>, random: &mut Rng) -> Event {
         classes: vec![["impl", "test", "env", "unknown"][random.one_of(4)].to_owned()],
         tasks: Vec::new(),
         about: Vec::new(),
+        blocker_tasks: Vec::new(),
         subject: None,
         percent: None,
         overturned: None,
