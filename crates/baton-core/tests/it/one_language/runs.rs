@@ -17,8 +17,8 @@ use crate::workflows::{NOW, Run, agent};
 
 const PLAN: &str = "## Milestone M1: 安全\n\n### M1-T1: 加法\n- status: TODO\n";
 
-/// Names that no prompt holds: options of questions, a digest of the test, and a unit.
-const MORE: [&str; 6] = ["go_on", "stop", "change", "one", "token", "tokens"];
+/// Names that no prompt holds: options of questions, a command, a digest and a unit.
+const MORE: [&str; 8] = ["go_on", "stop", "approve", "change", "cargo", "one", "token", "tokens"];
 
 fn start<'a>(pack: &'a Pack, config: &'a Config) -> Run<'a> {
     Run::with_plan(pack, config, PLAN)
