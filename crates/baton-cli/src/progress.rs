@@ -81,10 +81,6 @@ impl Progress {
                     Some(prompt) => own.prompt_size(prompt.tokens()),
                     None => own.continues_stage(),
                 };
-                let by = match by.strip_prefix("the program ") {
-                    Some(program) => own.by_program(program),
-                    None => by.clone(),
-                };
                 let works = own.works(format!("{}{sub}", stage.name), by, what);
                 let line = format!("[{}] {works}", stage.iteration);
                 match self.is_terminal {

@@ -468,6 +468,17 @@ pub struct StageId {
     pub subloop: Option<u32>,
 }
 
+impl StageId {
+    /// The stage by its name, in the language of the run.
+    pub fn text(&self, language: Language) -> String {
+        let stage = language.iteration_of(&self.name, self.iteration);
+        match self.subloop {
+            Some(number) => language.subloop_of(stage, number),
+            None => stage,
+        }
+    }
+}
+
 impl std::fmt::Display for StageId {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}, iteration {}", self.name, self.iteration)?;
@@ -526,10 +537,6 @@ pub struct ProjectCheck {
 
 impl ProjectCheck {
     /// One sentence about changes outside the stages; `None` if there are none.
-    pub fn line(&self) -> Option<String> {
-        self.line_in(Language::English)
-    }
-
     pub fn line_in(&self, language: Language) -> Option<String> {
         if self.changed.is_empty() {
             return None;
@@ -591,10 +598,6 @@ impl StageEnded {
     }
 
     /// One sentence about changes while a stage ran that may not write.
-    pub fn unexpected_line(&self) -> Option<String> {
-        self.unexpected_line_in(Language::English)
-    }
-
     pub fn unexpected_line_in(&self, language: Language) -> Option<String> {
         let files = self.unexpected.join(", ");
         (!files.is_empty()).then(|| language.changed_by_reader(&self.stage.name, files))

@@ -107,6 +107,7 @@ pub mod results;
 pub mod rules;
 pub mod terminal;
 pub mod tools;
+pub mod workflow;
 
 pub use localized::LocalizedText;
 
@@ -122,6 +123,7 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
         results::TABLE,
         tools::TABLE,
         terminal::TABLE,
+        workflow::TABLE,
     ];
     tables.into_iter().flatten()
 }

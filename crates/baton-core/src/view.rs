@@ -130,7 +130,7 @@ fn line(record: &Record, teller: &Teller) -> Option<String> {
         }
         Event::FilesSeen(_) | Event::EvaluationPaused { .. } => None,
         Event::EvaluationStarted { number } => at(own.evaluation_begins(number)),
-        Event::Evaluated(ended) => at(own.evaluation_ended(cut(&ended.line()))),
+        Event::Evaluated(ended) => at(own.evaluation_ended(cut(&ended.line(own)))),
         Event::EvaluationRefused { why, .. } => at(own.samples_cannot_run(cut(why))),
         Event::SubloopEntered { .. } => at(own.subloop_begins()),
         Event::SubloopEnded(end) => {

@@ -49,7 +49,7 @@ use crate::pack::Pack;
 use crate::policy::Outcome;
 use crate::report::ArchiveName;
 
-pub use approval::{APPROVE, ApprovalAnswer, Approvals, CHANGE, CHANGED, MOST_COMMENT};
+pub use approval::{APPROVE, ApprovalAnswer, Approvals, CHANGE, MOST_COMMENT};
 pub use effect::{Effect, PlanEdit, SubloopState};
 pub use entry::{goal_entry, work_order};
 pub use evaluation::{Returned, Verdict, verdict};
@@ -423,7 +423,7 @@ impl State {
                 Some(phase)
             }
             Event::Adopted { .. } => Some(phase),
-            Event::StageStarted(started) => self.on_stage_started(phase, started),
+            Event::StageStarted(started) => self.on_stage_started(phase, started, at),
             Event::StageEnded(ended) => self.on_stage_ended(phase, ended, at),
             Event::StageLost { stage, attempt, .. } => self.on_stage_lost(phase, stage, *attempt),
             Event::DecisionRefused { problem } => self.on_decision_refused(phase, problem, at),

@@ -28,7 +28,7 @@ struct Instantly {
 }
 
 impl Executor for Instantly {
-    fn name(&self) -> String {
+    fn name(&self, _: baton_core::messages::Language) -> String {
         "an instant one".to_owned()
     }
 

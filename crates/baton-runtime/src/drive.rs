@@ -266,7 +266,10 @@ impl<'a> Drive<'a> {
             // These stand in the entry of the iteration.
             Asker::Main | Asker::Approval => None,
             Asker::Escalation => {
-                Some(HistoryText::new(self.state.answer_entry(&answer, (self.around.clock)())))
+                let rules =
+                    Rules { pack: &self.around.board.pack, config: &self.around.board.config };
+                let entry = self.state.answer_entry(&answer, &rules, (self.around.clock)());
+                Some(HistoryText::new(entry))
             }
         };
         self.commit(Event::Answered { asked_seq, option_id, comment, entry })
@@ -448,13 +451,14 @@ mod tests {
     use super::*;
     use crate::board::NewBoard;
     use baton_core::event::Limits;
+    use baton_core::messages::Language;
 
     use crate::executor::{Call, Executor, Hear, Outcome, Unusable};
 
     struct Silent;
 
     impl Executor for Silent {
-        fn name(&self) -> String {
+        fn name(&self, _: Language) -> String {
             "silent".to_owned()
         }
 

@@ -159,7 +159,7 @@ pub trait Executor: Send {
     }
 
     /// For people: what runs the stage.
-    fn name(&self) -> String;
+    fn name(&self, language: Language) -> String;
 
     /// The model or program that it calls, if its cost is not known.
     fn unpriced(&self) -> Option<Unpriced<'_>> {
@@ -217,8 +217,8 @@ impl Plain {
 }
 
 impl Executor for Plain {
-    fn name(&self) -> String {
-        format!("the model {}", self.mind.model)
+    fn name(&self, language: Language) -> String {
+        language.by_model(&self.mind.model)
     }
 
     fn unpriced(&self) -> Option<Unpriced<'_>> {
@@ -364,8 +364,8 @@ pub(crate) const USUAL: [&str; 18] = [
 ];
 
 impl Executor for Agent {
-    fn name(&self) -> String {
-        format!("the program {}", self.preset.name)
+    fn name(&self, language: Language) -> String {
+        language.by_program(&self.preset.name)
     }
 
     fn unpriced(&self) -> Option<Unpriced<'_>> {
@@ -513,7 +513,12 @@ pub struct Executors {
 
 impl std::fmt::Debug for Executors {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Executors({}, {} others)", self.default.name(), self.by_name.len())
+        write!(
+            out,
+            "Executors({}, {} others)",
+            self.default.name(Language::English),
+            self.by_name.len()
+        )
     }
 }
 
@@ -569,9 +574,11 @@ impl Executors {
 
     /// For people: who runs what.
     pub fn described(&self) -> String {
-        let others =
-            self.by_name.iter().map(|(name, executor)| format!(", {name} by {}", executor.name()));
-        format!("{}{}", self.default.name(), others.collect::<String>())
+        let others = self
+            .by_name
+            .iter()
+            .map(|(name, executor)| format!(", {name} by {}", executor.name(Language::English)));
+        format!("{}{}", self.default.name(Language::English), others.collect::<String>())
     }
 }
 

@@ -691,7 +691,7 @@ pub(super) fn failed(error: drive::Error) -> Failure {
 struct Nobody;
 
 impl Executor for Nobody {
-    fn name(&self) -> String {
+    fn name(&self, _: baton_core::messages::Language) -> String {
         "nobody".to_owned()
     }
 

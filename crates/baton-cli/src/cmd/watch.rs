@@ -64,7 +64,7 @@ pub(super) fn status(place: &Place) -> Outcome {
     rows.extend(figures(&state, own));
     let void: Vec<String> = (state.reports.passes.void.keys())
         .filter(|_| run_state != RunState::Finished)
-        .filter_map(|agent| state.counted_pass(agent).err())
+        .filter_map(|agent| state.counted_pass(agent, own).err())
         .collect();
     rows.extend(void.iter().map(|why| vec![own.row_void(), text::shown(why, 300)]));
     let overridden = state.reports.overridden.iter();

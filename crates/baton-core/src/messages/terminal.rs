@@ -90,6 +90,8 @@ messages! {
 
     works(stage, by, what): "{stage} works: {by}, {what}", "{stage} 开始工作：{by}，{what}";
     by_program(name): "the program {name}", "程序 {name}";
+    by_model(name): "the model {name}", "模型 {name}";
+    by_agent(name): "the agent with {name}", "代理，模型 {name}";
     subloop_number(number): " (sub-loop {number})", "（修复循环第 {number} 次）";
     corrects(): "correcting its refused answer", "改正被拒绝的回答";
     prompt_size(tokens): "prompt of {tokens} tokens", "提示 {tokens} tokens";

@@ -9,6 +9,7 @@ use super::{Answer, Job, Phase, Rules, State, Transition};
 use crate::decision::{Choice, Question};
 use crate::event::{Asker, FilesSeen};
 use crate::id::{AgentName, Timestamp};
+use crate::messages::Language;
 use crate::policy::{Approval, SCENARIO};
 use crate::text;
 
@@ -16,9 +17,6 @@ use crate::text;
 pub const APPROVE: &str = "approve";
 /// The option that sends the files back, with a comment.
 pub const CHANGE: &str = "change";
-/// Why nothing is evaluated.
-pub const CHANGED: &str =
-    "the files are not the ones that the user approved; they have changed since";
 /// Characters that a user may write with an answer.
 pub const MOST_COMMENT: usize = 8_000;
 /// Answers that a run remembers.
@@ -54,9 +52,9 @@ impl Approval {
         files.map(|(name, file)| (name.clone(), file.replace(SCENARIO, scenario))).collect()
     }
 
-    fn question(&self, seen: &FilesSeen) -> Question {
+    fn question(&self, seen: &FilesSeen, language: Language) -> Question {
         let files: Vec<String> = (seen.files.iter())
-            .map(|file| format!("- {} ({} bytes, {})", file.path, file.bytes, short(&file.digest)))
+            .map(|file| language.file_to_approve(&file.path, file.bytes, short(&file.digest)))
             .collect();
         let option = |id: &str, description: &str| Choice {
             option_id: id.to_owned(),
@@ -93,9 +91,10 @@ impl State {
             return self.on_files_seen_at_gate(phase, seen, at);
         };
         let approval = self.unseen(&job.agent, &at.rules)?;
+        let language = at.rules.pack.words();
         if !seen.missing.is_empty() {
-            let missing = text::cut(&seen.missing.join(", "), 500).into_owned();
-            let why = format!("may not run before the user has approved its files: {missing}");
+            let missing = language.list(&seen.missing);
+            let why = language.files_not_approved(text::cut(&missing, 500));
             self.current.failure = Some(format!("{}: {why}", job.agent));
             self.acceptance.must_next = Some((approval.changes_to.clone(), why));
             return Some(Phase::Record);
@@ -105,7 +104,7 @@ impl State {
             return Some(Phase::Work { job });
         }
         self.acceptance.approvals.pending = Some((job, seen.digest.clone()));
-        Some(Phase::Ask { question: approval.question(seen), by: Asker::Approval })
+        Some(Phase::Ask { question: approval.question(seen, language), by: Asker::Approval })
     }
 
     /// Whether exactly this was approved.
@@ -146,7 +145,7 @@ impl State {
         } else {
             // A wish takes back what was approved before.
             self.acceptance.approvals.approved = None;
-            let why = "the user wants changes".to_owned();
+            let why = at.rules.pack.words().user_wants_changes();
             self.acceptance.must_next = Some((approval.changes_to.clone(), why));
         }
         self.current.answer = Some(answer);

@@ -24,7 +24,9 @@ impl State {
         at: &Transition<'_>,
     ) -> Option<Phase> {
         let Phase::JudgeDecision { check, tries, mut refused, answer } = phase else { return None };
-        add_refused(&mut refused, RefusedAnswer::new(&answer, problem, "the journal"));
+        let language = at.rules.pack.words();
+        let path = language.the_journal();
+        add_refused(&mut refused, RefusedAnswer::new(&answer, problem, &path, language));
         self.count_refusal(tries, at.rules.config.decision.retries, problem);
         Some(Phase::Decide { check, tries: tries + 1, refused })
     }
@@ -56,7 +58,7 @@ impl State {
             })));
         }
         if check {
-            self.reports.overridden = self.override_of(&decision);
+            self.reports.overridden = self.override_of(&decision, at.rules.pack.words());
             self.current.check = Some(decided);
             self.budget.totals.finishes_overturned += u32::from(!self.is_finished());
             return Some(Phase::Record);

@@ -158,10 +158,10 @@ impl State {
             }],
         };
         let mut published = report::render(&report, words);
+        let path = format!("reports/archive/{}", self.archive_name(job).file());
         published.push_str(&format!(
-            "\nBaton overturned the verdict of {}: {why}. The report as it was written: reports/archive/{}\n",
-            job.agent,
-            self.archive_name(job).file()
+            "\n{}\n",
+            rules.pack.words().verdict_overturned(&job.agent, why, path)
         ));
         if !output.is_empty() {
             let fence = text::fence_for(output);

@@ -2,10 +2,11 @@
 
 use super::{Answer, Rules, State};
 use crate::decision::{Decision, Next};
-use crate::event::{Event, HistoryText};
+use crate::event::{Event, HistoryText, ReportFacts};
 use crate::gate;
 use crate::history::{self, Block, Entry, Heading, Milestone};
 use crate::id::{AgentName, FINISH, FINISH_CHECK, FINISH_REVIEW, Iteration, Timestamp};
+use crate::messages::Language;
 use crate::plan::Plan;
 use crate::policy::Outcome;
 use crate::text;
@@ -33,19 +34,18 @@ impl State {
     }
 
     /// What an answer to a question of our own adds to the history.
-    pub fn answer_entry(&self, answer: &Answer, now: Timestamp) -> String {
+    pub fn answer_entry(&self, answer: &Answer, rules: &Rules<'_>, now: Timestamp) -> String {
         // The iteration before: ours are asked between two.
         let iteration = Iteration(self.iteration.0.saturating_sub(1));
-        let reason = "Baton asks, because the run does not progress by itself";
-        history::render(&answer_block(answer, reason, iteration, now))
+        let reason = rules.pack.words().asked_by_baton();
+        history::render(&answer_block(answer, &reason, none_of(rules), iteration, now))
     }
 
     fn entry(&self, rules: &Rules<'_>, now: Timestamp) -> String {
+        let (language, none) = (rules.pack.words(), none_of(rules));
         let decision = self.decision();
         let asked_because = match &decision {
-            Some(Decision { next: Next::Agent(agent), .. }) => {
-                format!("{agent} may not run before its files are approved")
-            }
+            Some(Decision { next: Next::Agent(agent), .. }) => language.files_await_approval(agent),
             Some(decision) => decision.reason.clone(),
             None => String::new(),
         };
@@ -60,11 +60,12 @@ impl State {
             .map(|decided| decided.plan_summary.as_str())
             .filter(|summary| !summary.is_empty())
             .collect();
-        lines.push(("dev_plan", if plan.is_empty() { "none".to_owned() } else { plan.join("; ") }));
-        lines.extend(self.outcome_lines());
+        let plan = if plan.is_empty() { none.to_owned() } else { language.clauses(&plan) };
+        lines.push(("dev_plan", plan));
+        lines.extend(self.outcome_lines(language, none));
         lines.extend(self.current.evaluation.iter().map(|said| ("evaluation", said.clone())));
         lines.extend(self.current.failure.iter().map(|why| ("error", why.clone())));
-        lines.extend(self.finish_line());
+        lines.extend(self.finish_line(language));
         let overridden = self.reports.overridden.iter().filter(|_| self.current.check.is_some());
         lines.extend(overridden.map(|line| ("override", line.clone())));
         let decisions = decision.into_iter().chain(self.check_decision());
@@ -78,7 +79,7 @@ impl State {
         let title =
             history::milestone_title(&self.milestones(rules), &rules.pack.policy.milestones.texts);
         let milestone = title.is_some();
-        let title = title.unwrap_or_else(|| self.outcome_title(decided_word));
+        let title = title.unwrap_or_else(|| self.outcome_title(decided_word, language));
         let heading = Heading { milestone, title: title.into() };
         let mut out = history::render(&Block::Iteration {
             iteration: self.iteration,
@@ -86,22 +87,20 @@ impl State {
             lines: fields.collect(),
         });
         if let Some(answer) = &self.current.answer {
-            let block = answer_block(answer, &asked_because, self.iteration, now);
+            let block = answer_block(answer, &asked_because, none, self.iteration, now);
             out.push_str(&history::render(&block));
         }
         out
     }
 
     /// Verdicts, blockers, sub-loop and gates of the iteration.
-    fn outcome_lines(&self) -> Vec<(&'static str, String)> {
+    fn outcome_lines(&self, language: Language, none: &str) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         for facts in &self.current.reports {
-            let verdict = facts.verdict.as_deref().unwrap_or("reported");
-            let overturned = facts
-                .overturned
-                .as_ref()
-                .map_or(String::new(), |why| format!(" (overturned: {why})"));
-            lines.push(("verdict", format!("{} {verdict}{overturned}", facts.agent)));
+            let overturned = facts.overturned.as_ref();
+            let overturned =
+                overturned.map_or(String::new(), |why| language.overturned_because(why));
+            lines.push(("verdict", verdict_of(facts, language) + &overturned));
         }
         let blockers: Vec<&str> = self
             .current
@@ -113,7 +112,7 @@ impl State {
             .collect();
         lines.push((
             BLOCKERS,
-            if blockers.is_empty() { "none".to_owned() } else { blockers.join("; ") },
+            if blockers.is_empty() { none.to_owned() } else { language.clauses(&blockers) },
         ));
         if let Some(end) = &self.current.subloop_end {
             let verdict = end.final_test_verdict.as_deref().unwrap_or("none");
@@ -126,58 +125,57 @@ impl State {
             ));
         }
         for gate in &self.current.gates {
-            let how = match gate.passed {
-                true => "passed".to_owned(),
-                false => format!("failed ({})", text::shown(gate::reason(&gate.output), 200)),
+            let reason = || text::shown(gate::reason(&gate.output), 200);
+            let line = match gate.passed {
+                true => language.gate_line_passed(&gate.command),
+                false => language.gate_line_failed(reason(), &gate.command),
             };
-            lines.push(("gate", format!("{how}: {}", gate.command)));
+            lines.push(("gate", line));
         }
         lines
     }
 
     /// The title of an iteration that is not a milestone: who worked last, and the outcome.
-    fn outcome_title(&self, decided: Option<String>) -> String {
+    fn outcome_title(&self, decided: Option<String>, language: Language) -> String {
         // A failure begins with the agent and a colon.
         if let Some((agent, _)) = self.current.failure.as_ref().and_then(|why| why.split_once(':'))
         {
-            return format!("{agent} failed");
+            return language.agent_failed(agent);
         }
         match (self.current.reports.last(), decided) {
-            (Some(facts), _) => {
-                format!("{} {}", facts.agent, facts.verdict.as_deref().unwrap_or("reported"))
-            }
+            (Some(facts), _) => verdict_of(facts, language),
             (None, Some(next)) => next,
             (None, None) => String::new(),
         }
     }
 
-    fn finish_line(&self) -> Option<(&'static str, String)> {
+    fn finish_line(&self, language: Language) -> Option<(&'static str, String)> {
         let check = self.current.check.as_ref()?;
         let decision = self.check_decision()?;
         let how = match &decision.next {
-            _ if self.is_finished() => format!("{FINISH} accepted: {}", decision.reason),
-            Next::Finish => format!(
-                "{FINISH} refused: {} (reason of {FINISH_CHECK}: {})",
-                check.open.join("; "),
-                decision.reason
+            _ if self.is_finished() => language.finish_accepted(FINISH, &decision.reason),
+            Next::Finish => language.finish_has_open_points(
+                FINISH,
+                language.clauses(&check.open),
+                FINISH_CHECK,
+                &decision.reason,
             ),
-            next @ (Next::Agent(_) | Next::User(_)) => format!(
-                "{FINISH} refused: {FINISH_CHECK} chose {}: {}",
-                next.word(),
-                decision.reason
-            ),
+            next @ (Next::Agent(_) | Next::User(_)) => {
+                language.finish_check_chose(FINISH, FINISH_CHECK, next.word(), &decision.reason)
+            }
         };
         Some(("finish", how))
     }
 
     /// The override of a FINISH_CHECK decision, if FINISH_REVIEW did not pass.
-    pub(super) fn override_of(&self, decision: &Decision) -> Option<String> {
+    pub(super) fn override_of(&self, decision: &Decision, language: Language) -> Option<String> {
         let review = self.current.reports.iter().rfind(|facts| facts.agent == FINISH_REVIEW);
         let is_needed = !review.is_some_and(|facts| facts.outcome == Some(Outcome::Pass));
         let is_used = decision.overrules_review && decision.next == Next::Finish;
         (is_used && is_needed).then(|| {
-            let verdict = review.and_then(|facts| facts.verdict.as_deref()).unwrap_or("missing");
-            format!("{FINISH_REVIEW} {verdict} ignored: {}", decision.reason)
+            let verdict = review.and_then(|facts| facts.verdict.clone());
+            let verdict = verdict.unwrap_or_else(|| language.missing_verdict());
+            language.review_overridden(FINISH_REVIEW, verdict, &decision.reason)
         })
     }
 
@@ -219,9 +217,20 @@ impl State {
     }
 }
 
+/// The word of the policy for a field without content.
+fn none_of<'a>(rules: &Rules<'a>) -> &'a str {
+    rules.pack.policy.report_rules.blocker_clear_value.first()
+}
+
+fn verdict_of(facts: &ReportFacts, language: Language) -> String {
+    let verdict = facts.verdict.clone().unwrap_or_else(|| language.without_verdict());
+    language.agent_verdict(&facts.agent, verdict)
+}
+
 fn answer_block<'a>(
     answer: &'a Answer,
     reason: &'a str,
+    none: &'a str,
     iteration: Iteration,
     now: Timestamp,
 ) -> Block<'a> {
@@ -242,7 +251,7 @@ fn answer_block<'a>(
             Entry::field("user_choice", answer.option_id.as_str()),
             Entry::field(
                 "user_comment",
-                if answer.comment.is_empty() { "none" } else { &answer.comment },
+                if answer.comment.is_empty() { none } else { &answer.comment },
             ),
         ],
     }

@@ -4,10 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Job, Phase, Rules, State, Transition, approval, judge};
+use super::{Effect, Job, Phase, Rules, State, Transition, judge};
 use crate::event::{Evaluation, Event, FilesSeen, Spent};
 use crate::gate;
 use crate::id::{FINISH, Iteration};
+use crate::messages::Language;
 use crate::policy::Gate;
 use crate::text;
 
@@ -83,16 +84,16 @@ pub struct GateOutcome {
 
 impl GateOutcome {
     /// The failure in one line, for blockers, the history and MAIN.
-    pub fn failure(&self) -> String {
-        gate_failure(&self.command, &self.output)
+    pub fn failure(&self, language: Language) -> String {
+        gate_failure(&self.command, &self.output, language)
     }
 }
 
 /// A failed gate in one line: the command and how it ended.
-pub fn gate_failure(command: &str, output: &str) -> String {
+pub fn gate_failure(command: &str, output: &str, language: Language) -> String {
     match text::shown(gate::reason(output), 200) {
-        reason if reason.is_empty() => format!("the gate `{command}` failed"),
-        reason => format!("the gate `{command}` failed ({reason})"),
+        reason if reason.is_empty() => language.gate_failed_alone(command),
+        reason => language.gate_failed_with(command, reason),
     }
 }
 
@@ -152,8 +153,9 @@ impl State {
         self.current.gates.push(outcome.clone());
         Some(match of {
             GatesOf::Report(job) if !passed => {
-                let log = log.as_ref().map(|log| format!("The whole output of the gate: {log}"));
-                self.overturn_pass(&job, &outcome.failure(), output, log.as_deref(), at)
+                let language = at.rules.pack.words();
+                let log = log.as_ref().map(|log| language.whole_gate_output(log));
+                self.overturn_pass(&job, &outcome.failure(language), output, log.as_deref(), at)
             }
             // All gates of FINISH run: MAIN sees every failure at once.
             of @ (GatesOf::Report(_) | GatesOf::Finish) => self.gate_or_end(of, index + 1, at),
@@ -182,7 +184,8 @@ impl State {
         self.unseen(&job.agent, &at.rules)?;
         if !self.is_approved(seen) {
             let job = job.clone();
-            return Some(self.overturn_unevaluated(&job, approval::CHANGED, at));
+            let why = at.rules.pack.words().approved_files_changed();
+            return Some(self.overturn_unevaluated(&job, &why, at));
         }
         self.acceptance.approvals.is_seen = true;
         Some(phase)
@@ -203,9 +206,12 @@ impl State {
             return None;
         }
         self.add(&evaluation.spent);
-        Some(match self.take_evaluation(evaluation, rules, at.time) {
+        let language = at.rules.pack.words();
+        Some(match self.take_evaluation(evaluation, rules, at.time, language) {
             None => self.gate_or_end(GatesOf::Report(job), index + 1, at),
-            Some(why) => self.overturn_pass(&job, &why, &evaluation.problem_lines(), None, at),
+            Some(why) => {
+                self.overturn_pass(&job, &why, &evaluation.problem_lines(language), None, at)
+            }
         })
     }
 
@@ -239,7 +245,7 @@ impl State {
     }
 
     fn overturn_unevaluated(&mut self, job: &Job, why: &str, at: &mut Transition<'_>) -> Phase {
-        let why = format!("the evaluation was refused: {}", text::cut(why, 1_000));
+        let why = at.rules.pack.words().evaluation_refused(text::cut(why, 1_000));
         self.acceptance.evaluation_counted = (0, 0);
         self.current.evaluation = Some(why.clone());
         self.overturn_pass(job, &why, "", None, at)

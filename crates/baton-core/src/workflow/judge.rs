@@ -1,7 +1,7 @@
 //! Judging what a model said: an answer of MAIN against the rules and the plan, a report against
 //! the policy. Nothing is guessed; what is refused says exactly why.
 
-use super::{GateOutcome, Rules, State};
+use super::{Rules, State};
 use crate::decision::{self, Decision, Moment, Next, PlanChange};
 use crate::event::{Decided, DecidedBy, Event, ReportFacts};
 use crate::id::AgentName;
@@ -327,30 +327,27 @@ fn is_true(value: &str) -> bool {
 /// of FINISH_REVIEW is overridden.
 pub fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool) -> Vec<String> {
     let policy = &rules.pack.policy;
+    let language = rules.pack.words();
     let mut open = Vec::new();
     match Plan::read(plan, &policy.plan) {
         Ok(plan) if plan.is_ready(&policy.plan) => {}
-        Ok(plan) if plan.tasks.is_empty() => open.push("the plan has no task".to_owned()),
+        Ok(plan) if plan.tasks.is_empty() => open.push(language.no_task_planned()),
         Ok(plan) => {
             let left = plan.tasks.iter().filter(|task| task.status != policy.plan.final_status);
             let left: Vec<&str> = left.map(|task| task.id.as_str()).take(20).collect();
-            open.push(format!(
-                "not every task is `{}`: {}",
-                policy.plan.final_status,
-                left.join(", ")
-            ));
+            open.push(language.not_every_task(&policy.plan.final_status, language.list(&left)));
         }
-        Err(_) => open.push("the plan cannot be read".to_owned()),
+        Err(_) => open.push(language.plan_is_unreadable()),
     }
     let passes = &policy.finish_rules.passes;
-    open.extend(passes.iter().filter_map(|agent| state.counted_pass(agent).err()));
+    open.extend(passes.iter().filter_map(|agent| state.counted_pass(agent, language).err()));
     if let Finality::Refused(why) = finality(state, rules)
         && !open.contains(&why)
     {
         open.push(why);
     }
     let failed = state.current.gates.iter().filter(|gate| !gate.passed);
-    open.extend(failed.map(GateOutcome::failure));
+    open.extend(failed.map(|gate| gate.failure(language)));
     open.extend(percent_problem(state, rules));
     let review =
         state.current.reports.iter().rev().find(|facts| facts.agent == crate::id::FINISH_REVIEW);
@@ -359,12 +356,13 @@ pub fn open_points(state: &State, rules: &Rules<'_>, plan: &str, overrules: bool
         return open;
     }
     if passed {
-        let of_now =
-            AgentName::new(crate::id::FINISH_REVIEW).map(|name| state.counted_pass(&name).err());
+        let of_now = AgentName::new(crate::id::FINISH_REVIEW)
+            .map(|name| state.counted_pass(&name, language).err());
         open.extend(of_now.ok().flatten());
     } else {
-        let verdict = review.and_then(|facts| facts.verdict.as_deref()).unwrap_or("no verdict");
-        open.push(format!("{} says {verdict}", crate::id::FINISH_REVIEW));
+        let verdict = review.and_then(|facts| facts.verdict.clone());
+        let verdict = verdict.unwrap_or_else(|| language.no_verdict());
+        open.push(language.review_says(crate::id::FINISH_REVIEW, verdict));
     }
     open
 }
@@ -383,30 +381,31 @@ pub fn least_percent<'a>(state: &State, rules: &Rules<'a>) -> Option<(u32, &'a s
 fn percent_problem(state: &State, rules: &Rules<'_>) -> Option<String> {
     let (least, field) = least_percent(state, rules)?;
     let tester = &rules.pack.policy.subloop.as_ref()?.tester;
+    let language = rules.pack.words();
     match state.reports.newest.get(tester).filter(|(seq, _)| *seq > 0) {
-        Some((_, newest)) => too_low(newest.percent, least, field),
-        None => Some(format!("`{tester}` has not reported {field}; the minimum is {least}%")),
+        Some((_, newest)) => too_low(newest.percent, least, field, language),
+        None => Some(language.percent_not_reported(tester, field, least)),
     }
 }
 
-fn too_low(percent: Option<u32>, least: u32, field: &str) -> Option<String> {
+fn too_low(percent: Option<u32>, least: u32, field: &str, language: Language) -> Option<String> {
     match percent {
         Some(percent) if percent >= least => None,
-        Some(percent) => Some(format!("{field} is {percent}%, below the minimum of {least}%")),
-        None => Some(format!("the {field} line is missing; the minimum is {least}%")),
+        Some(percent) => Some(language.percent_too_low(field, percent, least)),
+        None => Some(language.percent_missing(field, least)),
     }
 }
 
 /// The rule of the final status, by the order in which things happened.
 fn finality(state: &State, rules: &Rules<'_>) -> Finality {
     let verifiers = &rules.pack.policy.plan.verified_by;
+    let language = rules.pack.words();
     let newest = verifiers.iter().filter_map(|agent| state.reports.newest.get(agent));
     let newest = newest.filter(|(seq, _)| *seq > 0).max_by_key(|(seq, _)| *seq);
     let Some((_, facts)) = newest else {
-        let language = rules.pack.words();
         return Finality::Refused(language.no_report_in_run(list_in(language, verifiers)));
     };
-    match state.counted_pass(&facts.agent) {
+    match state.counted_pass(&facts.agent, language) {
         Ok(_) => Finality::Allowed,
         Err(why) => Finality::Refused(why),
     }
@@ -444,11 +443,11 @@ pub fn judge_report(
     let passed = facts.outcome == Some(Outcome::Pass);
     let asked = least_percent(state, rules).filter(|_| passed && tester == Some(agent));
     if let Some((least, field)) = asked
-        && let Some(why) = too_low(facts.percent, least, field)
+        && let Some(why) = too_low(facts.percent, least, field, rules.pack.words())
     {
         overturn(&mut facts, &why, &policy.report_rules);
     }
-    if let Some(why) = state.unexpected_change(agent).filter(|_| passed) {
+    if let Some(why) = state.unexpected_change(agent, rules.pack.words()).filter(|_| passed) {
         overturn(&mut facts, &why, &policy.report_rules);
         // The names of files are not words about the cause.
         facts.classes = vec![UNKNOWN_CLASS.to_owned()];

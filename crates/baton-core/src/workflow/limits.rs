@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Rules, State};
 use crate::decision::{Choice, Question};
 use crate::event::{Limits, Stop};
+use crate::messages::Language;
 use crate::policy::Outcome;
 use crate::text;
 
@@ -86,12 +87,12 @@ impl Stuck {
 
 impl State {
     /// Before a new iteration.
-    pub(super) fn over_limit(&self) -> Option<Stop> {
+    pub(super) fn over_limit(&self, language: Language) -> Option<Stop> {
         let most = self.budget.limits.iterations;
         if self.budget.totals.iterations >= most {
-            return Some(Stop::Limit(format!("all {most} iterations of the run are used up")));
+            return Some(Stop::Limit(language.iterations_used(most)));
         }
-        self.over_budget()
+        self.over_budget(language)
     }
 
     /// What is left of the run's time.
@@ -115,57 +116,40 @@ impl State {
     }
 
     /// Before any stage.
-    pub(super) fn over_budget(&self) -> Option<Stop> {
-        self.would_exceed(0)
+    pub(super) fn over_budget(&self, language: Language) -> Option<Stop> {
+        self.would_exceed(0, language)
     }
 
     /// Whether a stage with a prompt of this size may not start.
-    pub fn would_exceed(&self, prompt_tokens: u64) -> Option<Stop> {
+    pub fn would_exceed(&self, prompt_tokens: u64, language: Language) -> Option<Stop> {
         let (limits, totals) = (&self.budget.limits, &self.budget.totals);
-        let over = |what: &str, used: u64, most: u64| {
-            Some(Stop::Limit(format!("the budget of {what} is used up: {used} of {most}")))
-        };
+        let stop = |why: String| Some(Stop::Limit(why));
         if let Some(most) = limits.stage_tokens.filter(|most| prompt_tokens > most.0) {
-            let why = format!(
-                "a prompt of {prompt_tokens} tokens would exceed the budget of a stage: {most}"
-            );
-            return Some(Stop::Limit(why));
+            return stop(language.prompt_over_stage(prompt_tokens, most));
         }
         match limits.seconds {
             Some(most) if totals.milliseconds / 1_000 >= most => {
-                return over("seconds", totals.milliseconds / 1_000, most);
+                return stop(language.second_budget_used(totals.milliseconds / 1_000, most));
             }
             _ => {}
         }
         if let Some(most) = limits.tokens {
             if totals.uncounted > 0 {
-                let count = totals.uncounted;
-                let why = format!(
-                    "the tokens of {count} stages were not counted, so the budget of tokens cannot be kept"
-                );
-                return Some(Stop::Limit(why));
+                return stop(language.tokens_not_counted(totals.uncounted));
             }
             if totals.tokens >= most.0 {
-                return over("tokens", totals.tokens, most.0);
+                return stop(language.token_budget_used(totals.tokens, most.0));
             }
             if totals.tokens.saturating_add(prompt_tokens) > most.0 {
-                let why = format!(
-                    "a prompt of {prompt_tokens} tokens would exceed the budget: {} of {} are used",
-                    totals.tokens, most
-                );
-                return Some(Stop::Limit(why));
+                return stop(language.prompt_over_budget(prompt_tokens, totals.tokens, most));
             }
         }
         if let Some(most) = limits.cost {
             if totals.unknown_costs > 0 {
-                let count = totals.unknown_costs;
-                let why = format!(
-                    "the cost of {count} stages is unknown, so the budget of cost cannot be kept"
-                );
-                return Some(Stop::Limit(why));
+                return stop(language.costs_unknown(totals.unknown_costs));
             }
             if totals.cost >= most {
-                return over("nano-dollars", totals.cost, most);
+                return stop(language.cost_budget_used(totals.cost, most));
             }
         }
         None
@@ -203,8 +187,7 @@ impl State {
         // Attempts to finish are counted on their own, and lead to a question.
         let is_same = signature.is_some() && signature == self.budget.stuck.signature;
         if is_same && !self.current.is_finish {
-            let why = "the same agent got the same work order with the same plan, and nothing came out differently, twice running";
-            self.budget.stuck.stop = Some(Stop::Loop(why.to_owned()));
+            self.budget.stuck.stop = Some(Stop::Loop(rules.pack.words().same_again()));
         }
         self.budget.stuck.signature = signature;
     }
@@ -243,37 +226,32 @@ impl State {
     pub(super) fn escalation(&self, rules: &Rules<'_>) -> Option<Question> {
         let policy = &rules.pack.policy;
         let limits = &policy.escalation;
+        let language = rules.pack.words();
         let repeated =
             self.budget.stuck.blockers.iter().find(|(_, count)| **count >= limits.same_blocker);
         let most = policy.finish_rules.max_finish_attempts;
         let (title, text) = if !self.budget.stuck.for_a_person.is_empty() {
-            let blockers = self.budget.stuck.for_a_person.join("; ");
-            ("Only a person can resolve this", blockers)
+            let blockers = language.clauses(&self.budget.stuck.for_a_person);
+            (language.title_for_user(), blockers)
         } else if let Some((blocker, count)) = repeated {
-            let text = format!("This blocker has stood in {count} iterations running: {blocker}");
-            ("The same blocker again", text)
+            (language.title_same_blocker(), language.same_blocker(count, blocker))
         } else if self.budget.finish_attempts >= most {
-            let text = format!("{} attempts to finish were refused.", self.budget.finish_attempts);
-            ("The run cannot be finished", text)
+            let text = language.finishes_refused(self.budget.finish_attempts);
+            (language.title_cannot_finish(), text)
         } else if self.budget.stuck.without_plan_change >= limits.no_plan_change {
-            let text = format!(
-                "The plan has not changed in {} iterations.",
-                self.budget.stuck.without_plan_change
-            );
-            ("No progress", text)
+            let text = language.plan_unchanged(self.budget.stuck.without_plan_change);
+            (language.title_no_progress(), text)
         } else {
             return None;
         };
-        let option = |id: &str, description: &str| Choice {
-            option_id: id.to_owned(),
-            description: description.to_owned(),
-        };
+        let option =
+            |id: &str, description: String| Choice { option_id: id.to_owned(), description };
         Some(Question {
-            title: title.to_owned(),
+            title,
             text: text::cut(&text, 2_000).into_owned(),
             options: vec![
-                option(GO_ON, "Go on; what you write as a comment is shown to MAIN"),
-                option(STOP_OPTION, "Stop the run here; it can be resumed"),
+                option(GO_ON, language.option_continue()),
+                option(STOP_OPTION, language.option_stop()),
             ],
             recommended_option_id: None,
         })

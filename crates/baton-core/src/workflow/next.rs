@@ -77,7 +77,9 @@ impl State {
             return Do::Halt;
         }
         match &self.phase {
-            Phase::Decide { check, tries, refused } => self.next_decision(*check, *tries, refused),
+            Phase::Decide { check, tries, refused } => {
+                self.next_decision(*check, *tries, refused, rules)
+            }
             Phase::JudgeDecision { answer, check, refused, .. } => match decision::reads(answer) {
                 Some(Ok(paths)) if refused::reads_of(refused) < MOST_READS => {
                     Do::ReadFiles { paths }
@@ -107,10 +109,17 @@ impl State {
         }
     }
 
-    fn next_decision(&self, check: bool, tries: u32, refused: &[RefusedAnswer]) -> Do {
+    fn next_decision(
+        &self,
+        check: bool,
+        tries: u32,
+        refused: &[RefusedAnswer],
+        rules: &Rules<'_>,
+    ) -> Do {
         // A correction and the last decision belong to an iteration that has begun.
         let is_new = tries == 1 && refused.is_empty() && !check;
-        let stop = if is_new { self.over_limit() } else { self.over_budget() };
+        let language = rules.pack.words();
+        let stop = if is_new { self.over_limit(language) } else { self.over_budget(language) };
         if let Some(why) = stop {
             return Do::Journal(Event::Stopped { why });
         }
@@ -121,7 +130,7 @@ impl State {
 
     fn next_work(&self, job: &Job, rules: &Rules<'_>) -> Do {
         // Also for work that a carried decision begins.
-        if let Some(stop) = self.over_limit() {
+        if let Some(stop) = self.over_limit(rules.pack.words()) {
             return Do::Journal(Event::Stopped { why: stop });
         }
         if let Some(approval) = self.unseen(&job.agent, rules) {
@@ -139,7 +148,7 @@ impl State {
         progress: GateProgress,
         rules: &Rules<'_>,
     ) -> Do {
-        if let Some(why) = self.over_budget() {
+        if let Some(why) = self.over_budget(rules.pack.words()) {
             return Do::Journal(Event::Stopped { why });
         }
         let unseen = match of {
@@ -159,9 +168,9 @@ impl State {
             // A gate that the rules had when the run began is gone.
             (_, _, Some(GateKind::Samples) | None) => Do::Journal(Event::GateEnded {
                 index,
-                command: "(a gate that is no longer set)".to_owned(),
+                command: rules.pack.words().gate_is_gone(),
                 passed: false,
-                output: "the policy changed while the run was away".to_owned(),
+                output: rules.pack.words().policy_changed(),
                 milliseconds: 0,
                 log: None,
             }),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Rules, State};
 use crate::event::{ProjectCheck, ReportFacts, StageEnded, StageStarted};
 use crate::id::AgentName;
+use crate::messages::Language;
 use crate::policy::Outcome;
 
 /// The snapshots that passes are compared with, and the results of the last comparison.
@@ -55,7 +56,12 @@ pub struct Reference {
 
 impl State {
     /// `is_new`: the stage does not correct a refused answer.
-    pub(super) fn look_at_start(&mut self, started: &StageStarted, is_new: bool) {
+    pub(super) fn look_at_start(
+        &mut self,
+        started: &StageStarted,
+        is_new: bool,
+        language: Language,
+    ) {
         let passes = &mut self.reports.passes;
         if is_new {
             passes.current = Reference { before: started.snapshot.clone(), at: None };
@@ -66,7 +72,7 @@ impl State {
         if passes.first.is_none() {
             passes.first = now.cloned();
         }
-        self.look(check);
+        self.look(check, language);
     }
 
     /// An agent's stage ended.
@@ -94,12 +100,12 @@ impl State {
     }
 
     /// Takes over a comparison of the project.
-    pub(super) fn look(&mut self, check: Option<&ProjectCheck>) {
+    pub(super) fn look(&mut self, check: Option<&ProjectCheck>, language: Language) {
         let Some(check) = check else { return };
         self.reports.passes.seen = Some(check.snapshot.clone());
         self.reports.passes.void.clone_from(&check.void);
         self.reports.passes.reworked.clone_from(&check.reworked);
-        self.current.notes.extend(check.line());
+        self.current.notes.extend(check.line_in(language));
     }
 
     /// A report was accepted: it is about the project of its stage.
@@ -110,11 +116,13 @@ impl State {
     }
 
     /// The reason why a pass of the current stage does not count.
-    pub(super) fn unexpected_change(&self, agent: &AgentName) -> Option<String> {
+    pub(super) fn unexpected_change(
+        &self,
+        agent: &AgentName,
+        language: Language,
+    ) -> Option<String> {
         let files = &self.reports.passes.voiding;
-        (!files.is_empty()).then(|| {
-            format!("changed while {agent}, which may not write, ran: {}", files.join(", "))
-        })
+        (!files.is_empty()).then(|| language.changed_during(agent, language.list(files)))
     }
 
     /// The agents that passed in this run, with the number of the event and the project of the pass.
@@ -126,32 +134,30 @@ impl State {
     }
 
     /// The newest report of an agent if it is a pass that counts; if not, the reason.
-    pub fn counted_pass(&self, agent: &AgentName) -> Result<&ReportFacts, String> {
+    pub fn counted_pass(
+        &self,
+        agent: &AgentName,
+        language: Language,
+    ) -> Result<&ReportFacts, String> {
         let Some((seq, facts)) = self.reports.newest.get(agent).filter(|(seq, _)| *seq > 0) else {
-            return Err(format!("there is no report of `{agent}` in this run"));
+            return Err(language.no_report_of(agent));
         };
         let iteration = facts.iteration;
         if facts.outcome != Some(Outcome::Pass) {
-            let verdict = facts.verdict.as_deref().unwrap_or("no verdict");
-            return Err(format!(
-                "the newest report of `{agent}` did not pass: {verdict}, iteration {iteration}"
-            ));
+            let verdict = facts.verdict.clone().unwrap_or_else(|| language.no_verdict());
+            return Err(language.newest_did_not_pass(agent, verdict, iteration));
         }
         let is_compared = self.is_compared(agent);
         let writers = if is_compared { &self.reports.passes.writers } else { &self.reports.wrote };
         let later = writers.iter().filter(|(_, wrote)| **wrote > *seq);
         let later = later.max_by_key(|(_, wrote)| **wrote).map(|(writer, _)| writer);
         let changed = match (self.reports.passes.void.get(agent), later) {
-            (Some(files), Some(writer)) => {
-                format!("`{writer}` wrote after it: {}", files.join(", "))
-            }
-            (Some(files), None) => format!("files changed after it: {}", files.join(", ")),
-            (None, Some(writer)) if !is_compared => {
-                format!("`{writer}` wrote after it")
-            }
+            (Some(files), Some(writer)) => language.wrote_files_after(writer, language.list(files)),
+            (Some(files), None) => language.changed_after(language.list(files)),
+            (None, Some(writer)) if !is_compared => language.wrote_after(writer),
             (None, _) => return Ok(facts),
         };
-        Err(format!("`{agent}` passed in iteration {iteration}, but {changed}"))
+        Err(language.passed_but(agent, iteration, changed))
     }
 
     /// True if the project of the newest report is known; some journals of 0.1 do not have it.
@@ -169,17 +175,15 @@ impl State {
         rules: &Rules<'_>,
     ) -> Option<String> {
         let (seq, facts) = self.reports.newest.get(needed).filter(|(seq, _)| *seq > 0)?;
+        let language = rules.pack.words();
         let changed = if rules.writes(needed) {
             let files = self.reports.passes.reworked.get(needed)?;
-            format!("its files changed after it: {}", files.join(", "))
+            language.own_files_changed_after(language.list(files))
         } else {
             let is_later = |(own, wrote): &(&AgentName, &u64)| **wrote > *seq && *own != next;
             let (writer, _) = self.reports.passes.writers.iter().find(is_later)?;
-            format!("`{writer}` wrote after it")
+            language.wrote_after(writer)
         };
-        Some(format!(
-            "`{next}` may not run: `{needed}` passed in iteration {}, but {changed}",
-            facts.iteration
-        ))
+        Some(language.not_after_stale_pass(next, needed, facts.iteration, changed))
     }
 }

@@ -42,7 +42,7 @@ impl State {
             Asker::Approval => self.on_approval_answered(answer, at),
             Asker::Escalation => {
                 if answer.option_id == limits::STOP_OPTION {
-                    self.stopped = Some(Stop::Person("the person chose to stop".to_owned()));
+                    self.stopped = Some(Stop::Person(at.rules.pack.words().stopped_by_user()));
                 }
                 self.budget.finish_attempts = 0;
                 // MAIN decides again, with the answer before it.

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Phase;
+use crate::messages::Language;
 use crate::prompt::{Correction, ReadFile};
 
 /// The number of times that MAIN may ask for files before it decides.
@@ -25,13 +26,18 @@ pub struct RefusedAnswer {
 
 impl RefusedAnswer {
     /// `path`: where the whole answer is.
-    pub(super) fn new(answer: &str, problem: &str, path: &str) -> RefusedAnswer {
+    pub(super) fn new(
+        answer: &str,
+        problem: &str,
+        path: &str,
+        language: Language,
+    ) -> RefusedAnswer {
         let kept = crate::text::cut(answer, REFUSED_CHARACTERS);
         let answer = match answer.chars().count() {
             count if count <= REFUSED_CHARACTERS => answer.to_owned(),
-            count => format!(
-                "{kept}\n[cut: the first {REFUSED_CHARACTERS} of {count} characters; whole: {path}]"
-            ),
+            count => {
+                format!("{kept}\n{}", language.cut_answer(REFUSED_CHARACTERS, count, path))
+            }
         };
         RefusedAnswer { answer, problem: problem.to_owned(), files: Vec::new() }
     }

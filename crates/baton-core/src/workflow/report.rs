@@ -40,7 +40,10 @@ impl State {
         let Phase::JudgeReport { mut job, report } = phase else { return None };
         at.effects.push(self.archive(&job, &report));
         let path = format!("reports/archive/{}", self.archive_name(&job).file());
-        add_refused(&mut job.refused, RefusedAnswer::new(&report, problem, &path));
+        add_refused(
+            &mut job.refused,
+            RefusedAnswer::new(&report, problem, &path, at.rules.pack.words()),
+        );
         self.count_refusal(job.tries, at.rules.config.report.retries, problem);
         (job.tries, job.filed) = (job.tries + 1, job.filed + 1);
         Some(Phase::Work { job })

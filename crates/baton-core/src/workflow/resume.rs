@@ -17,7 +17,7 @@ impl State {
         };
         self.stopped = None;
         let void = self.reports.passes.void.clone();
-        self.look(project.as_deref());
+        self.look(project.as_deref(), at.rules.pack.words());
         self.origin.outputs.extend(outputs.iter().cloned());
         self.budget.limits = *limits;
         if setup.is_some() {
@@ -42,7 +42,7 @@ impl State {
         {
             let both = [decided.plan_summary.as_str(), check.plan_summary.as_str()];
             let both: Vec<&str> = both.into_iter().filter(|own| !own.is_empty()).collect();
-            decided.plan_summary = both.join("; ");
+            decided.plan_summary = at.rules.pack.words().clauses(&both);
             decided.plan_changes += check.plan_changes;
         }
         self.current.gates.clear();

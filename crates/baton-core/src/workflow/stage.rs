@@ -4,12 +4,14 @@ use super::refused::{add_refused, refused_of};
 use super::{Attempt, Job, Phase, RefusedAnswer, Rules, State, Transition, agent};
 use crate::event::{ExitCondition, Spent, StageEnded, StageId, StageResult, StageStarted, Stop};
 use crate::id::{FINISH_CHECK, MAIN};
+use crate::messages::Language;
 
 impl State {
     pub(super) fn on_stage_started(
         &mut self,
         from: Phase,
         started: &StageStarted,
+        at: &Transition<'_>,
     ) -> Option<Phase> {
         if started.stage != self.stage_of(&from)? {
             return None;
@@ -20,7 +22,7 @@ impl State {
         let tokens = started.ledger.as_ref().map_or(0, |ledger| ledger.tokens);
         self.files.board.extend(started.board.clone());
         self.files.board.retain(|_, digest| !digest.is_empty());
-        self.look_at_start(started, is_new(refused_of(&from)));
+        self.look_at_start(started, is_new(refused_of(&from)), at.rules.pack.words());
         Some(Phase::Running { stage, attempt, tokens, from: Box::new(from) })
     }
 
@@ -70,13 +72,13 @@ impl State {
                 self.count_stage(ended, &refused, &at.rules);
                 self.budget.totals.main_calls += u32::from(is_new(&refused));
                 self.look_after(ended, at);
-                Some(self.after_main(check, tries, refused, ended))
+                Some(self.after_main(check, tries, refused, ended, at.rules.pack.words()))
             }
             Phase::Work { job } => {
                 self.count_stage(ended, &job.refused, &at.rules);
                 self.remember_changes(ended, is_new(&job.refused), at);
                 self.look_after(ended, at);
-                Some(self.after_agent(job, ended))
+                Some(self.after_agent(job, ended, at.rules.pack.words()))
             }
             Phase::JudgeDecision { .. }
             | Phase::JudgeReport { .. }
@@ -96,8 +98,9 @@ impl State {
         if at.rules.writes(&ended.stage.name) {
             self.reports.wrote.insert(ended.stage.name.clone(), at.seq);
         }
-        self.current.notes.extend(ended.unexpected_line());
-        self.look(ended.project.as_deref());
+        let language = at.rules.pack.words();
+        self.current.notes.extend(ended.unexpected_line_in(language));
+        self.look(ended.project.as_deref(), language);
     }
 
     /// What the stage took. A correction continues a stage that is counted already.
@@ -122,32 +125,35 @@ impl State {
         tries: u32,
         mut refused: Vec<RefusedAnswer>,
         ended: &StageEnded,
+        language: Language,
     ) -> Phase {
         match &ended.result {
             StageResult::Answer(answer) => {
                 return Phase::JudgeDecision { check, tries, refused, answer: answer.clone() };
             }
             StageResult::Trespassed(files) => {
-                add_refused(&mut refused, self.trespassed(ended, files));
+                add_refused(&mut refused, self.trespassed(ended, files, language));
             }
             StageResult::Failed(why) | StageResult::TimedOut(why) | StageResult::Unusable(why) => {
-                self.stopped = Some(Stop::Executor(format!("{}: {why}", ended.stage)));
+                self.stopped =
+                    Some(Stop::Executor(format!("{}: {why}", ended.stage.text(language))));
                 self.attempt = Attempt(self.attempt.0.saturating_add(1));
             }
         }
         Phase::Decide { check, tries, refused }
     }
 
-    fn after_agent(&mut self, mut job: Job, ended: &StageEnded) -> Phase {
+    fn after_agent(&mut self, mut job: Job, ended: &StageEnded, language: Language) -> Phase {
         match &ended.result {
             StageResult::Answer(report) => Phase::JudgeReport { job, report: report.clone() },
             StageResult::Trespassed(files) => {
-                add_refused(&mut job.refused, self.trespassed(ended, files));
+                add_refused(&mut job.refused, self.trespassed(ended, files, language));
                 Phase::Work { job }
             }
             // The same attempt: what it did so far is in its transcript, and it continues there.
             StageResult::Unusable(why) => {
-                self.stopped = Some(Stop::Executor(format!("{}: {why}", ended.stage)));
+                self.stopped =
+                    Some(Stop::Executor(format!("{}: {why}", ended.stage.text(language))));
                 Phase::Work { job }
             }
             StageResult::Failed(why) => self.fail(job, why, ExitCondition::ExecutorError),
@@ -156,12 +162,14 @@ impl State {
     }
 
     /// The run stops, and whoever is asked next is shown why.
-    fn trespassed(&mut self, ended: &StageEnded, files: &[String]) -> RefusedAnswer {
-        let problem = format!(
-            "{} changed files of the blackboard that are not its own, and they were restored: {}",
-            ended.stage,
-            files.join(", ")
-        );
+    fn trespassed(
+        &mut self,
+        ended: &StageEnded,
+        files: &[String],
+        language: Language,
+    ) -> RefusedAnswer {
+        let problem =
+            language.changed_others_files(ended.stage.text(language), language.list(files));
         self.stopped = Some(Stop::Protocol(problem.clone()));
         RefusedAnswer { problem, ..RefusedAnswer::default() }
     }

@@ -62,7 +62,7 @@ impl State {
         }
         let agent = self.reports.passed_last.as_ref()?;
         // A pass that does not count any more, say because the user edited a file, is for MAIN.
-        let facts = self.counted_pass(agent).ok()?;
+        let facts = self.counted_pass(agent, rules.pack.words()).ok()?;
         (facts.iteration.0 + 1 == self.iteration.0).then_some(facts)
     }
 

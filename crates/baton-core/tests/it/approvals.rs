@@ -4,6 +4,7 @@
 use baton_core::config::Config;
 use baton_core::event::{Evaluation, Event, FilesSeen, FoundProblem, Limits, SeenFile, Spent};
 use baton_core::id::Tokens;
+use baton_core::messages::Language;
 use baton_core::policy::EvaluationRules;
 use baton_core::workflow::{Do, Phase, Verdict, verdict};
 use proptest::prelude::*;
@@ -13,7 +14,7 @@ use crate::workflows::Run;
 
 const PLAN: &str = "# Plan\n\n## Milestone M1: Leave\n\n### M1-T1: Design\n- status: TODO\n";
 
-fn seen(digest: &str) -> Event {
+pub(crate) fn seen(digest: &str) -> Event {
     let file = SeenFile {
         path: "scenarios/leave/BusinessRules.md".to_owned(),
         bytes: 12,
@@ -23,7 +24,7 @@ fn seen(digest: &str) -> Event {
     Event::FilesSeen(Box::new(seen))
 }
 
-fn answered(run: &Run<'_>, option: &str, comment: &str) -> Event {
+pub(crate) fn answered(run: &Run<'_>, option: &str, comment: &str) -> Event {
     let Do::Wait { asked_seq, .. } = run.next() else { panic!("nobody asks: {:?}", run.next()) };
     Event::Answered {
         asked_seq,
@@ -33,7 +34,7 @@ fn answered(run: &Run<'_>, option: &str, comment: &str) -> Event {
     }
 }
 
-fn evaluation(number: u32, passed: u64, critical: u64) -> Evaluation {
+pub(crate) fn evaluation(number: u32, passed: u64, critical: u64) -> Evaluation {
     let problem = FoundProblem {
         problem_id: "L1P_001".to_owned(),
         is_critical: critical > 0,
@@ -326,7 +327,7 @@ fn rules() -> EvaluationRules {
 
 #[test]
 fn the_rules_of_going_back_hold_at_their_edges() {
-    let of = |all: &[Evaluation]| verdict(all, &rules());
+    let of = |all: &[Evaluation]| verdict(all, &rules(), Language::English);
     assert_eq!(of(&[evaluation(1, 23, 0)]), Verdict::Success, "85.2%");
     assert_eq!(of(&[evaluation(1, 22, 0)]), Verdict::Again, "81.5%");
     // An error is not a pass.
@@ -380,7 +381,7 @@ proptest! {
         let total = passed + failed + errors;
         let one = Evaluation { total, failed, errors, ..evaluation(1, 0, 0) };
         let one = Evaluation { passed, ..one };
-        let is_success = verdict(&[one], &rules()) == Verdict::Success;
+        let is_success = verdict(&[one], &rules(), Language::English) == Verdict::Success;
         prop_assert_eq!(is_success, total > 0 && passed * 100 >= 85 * total);
     }
 }

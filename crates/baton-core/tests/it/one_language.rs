@@ -19,6 +19,8 @@ use baton_core::window::Log;
 use crate::PACKS;
 use crate::common::pack;
 
+mod runs;
+
 /// Words that a Chinese prompt may have in its sentences: names of the workflow, verdicts, statuses
 /// and the keys of files.
 const NAMES: [&str; 58] = [

@@ -11,6 +11,7 @@ use baton_core::event::{
     StageResult, StageStarted, Stop, Switches,
 };
 use baton_core::id::{AgentName, Attempt, Iteration, RunId, Timestamp, Tokens};
+use baton_core::messages::Language;
 use baton_core::pack::Pack;
 use baton_core::policy::{EvaluationRules, Gate, Needed, Outcome};
 use baton_core::workflow::{
@@ -19,9 +20,9 @@ use baton_core::workflow::{
 
 use crate::common::pack;
 
-const NOW: Timestamp = Timestamp(1_800_000_000);
+pub(crate) const NOW: Timestamp = Timestamp(1_800_000_000);
 
-fn agent(name: &str) -> AgentName {
+pub(crate) fn agent(name: &str) -> AgentName {
     AgentName::new(name).unwrap()
 }
 
@@ -125,7 +126,7 @@ impl<'a> Run<'a> {
     }
 
     /// The stage that is due begins.
-    fn start(&mut self) -> (StageId, Attempt) {
+    pub(crate) fn start(&mut self) -> (StageId, Attempt) {
         let (stage, attempt) = match self.next() {
             Do::AskMain { stage, attempt, .. } | Do::RunAgent { stage, attempt, .. } => {
                 (stage, attempt)
@@ -711,11 +712,14 @@ fn budgets_stop_what_would_exceed_them() {
     let run = Run::new(&pack, &config);
     let mut state = run.state.clone();
     state.budget.limits.tokens = Some(Tokens(1_000));
-    assert!(state.would_exceed(1_001).is_some() && state.would_exceed(1_000).is_none());
+    assert!(
+        state.would_exceed(1_001, Language::English).is_some()
+            && state.would_exceed(1_000, Language::English).is_none()
+    );
     state.budget.totals.unknown_costs = 1;
     state.budget.limits.cost = Some(1_000_000);
     assert!(
-        state.would_exceed(0).unwrap().why().contains("unknown"),
+        state.would_exceed(0, Language::English).unwrap().why().contains("unknown"),
         "an unknown cost is not zero"
     );
 }

@@ -8,7 +8,7 @@ use baton_core::handoff::package::Extra;
 use baton_core::id::{AgentName, Tokens};
 use baton_core::policy::{Approval, SCENARIO};
 use baton_core::prompt::Injected;
-use baton_core::workflow::{ApprovalAnswer, CHANGED};
+use baton_core::workflow::ApprovalAnswer;
 use serde_json::json;
 
 use super::{Control, Drive, Error, Notice};
@@ -143,7 +143,10 @@ impl Drive<'_> {
             Ok(evaluation) if self.is_still_approved()? => {
                 self.commit(Event::Evaluated(Box::new(evaluation)))
             }
-            Ok(_) => self.commit(Event::EvaluationRefused { why: CHANGED.to_owned(), spent }),
+            Ok(_) => {
+                let why = self.around.board.pack.words().approved_files_changed();
+                self.commit(Event::EvaluationRefused { why, spent })
+            }
             Err(refused) => self.not_evaluated(refused, spent),
         }
     }

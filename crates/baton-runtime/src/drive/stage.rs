@@ -69,7 +69,7 @@ impl Drive<'_> {
         };
         let words = self.around.board.pack.words();
         let more: u64 = act.corrections.iter().map(|own| own.tokens(words).0).sum();
-        if let Some(why) = self.state.would_exceed(prompt.tokens().0 + more) {
+        if let Some(why) = self.state.would_exceed(prompt.tokens().0 + more, words) {
             return self.commit(Event::Stopped { why });
         }
         let project = self.project_check(&now, &[])?;
@@ -112,7 +112,8 @@ impl Drive<'_> {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(Unusable(why)) if trespassed.is_empty() && self.continues(&act) => {
-                let why = Stop::Executor(format!("{}: {why}", act.stage));
+                let stage = act.stage.text(self.around.board.pack.words());
+                let why = Stop::Executor(format!("{stage}: {why}"));
                 return self.commit(Event::Stopped { why });
             }
             Err(Unusable(why)) => executor::Outcome {
@@ -186,7 +187,8 @@ impl Drive<'_> {
     /// Without a prompt, the call continues where it was interrupted.
     fn call(&mut self, act: &Act, prompt: Option<&Prompt>) -> Result<executor::Outcome, Unusable> {
         let text = prompt.map(Prompt::text).unwrap_or_default();
-        let by = self.around.executors.of(&act.stage).name();
+        let words = self.around.board.pack.words();
+        let by = self.around.executors.of(&act.stage).name(words);
         let is_correction = !act.corrections.is_empty();
         (self.around.watch)(Notice::Begins { stage: &act.stage, by, prompt, is_correction });
         self.with_call(act, &text, |executor, call, interrupt, watch| {

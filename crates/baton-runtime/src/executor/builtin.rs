@@ -204,8 +204,8 @@ fn transcript_folder(call: &Call<'_>) -> PathBuf {
 }
 
 impl Executor for Builtin {
-    fn name(&self) -> String {
-        format!("the agent with {}", self.mind.model)
+    fn name(&self, language: Language) -> String {
+        language.by_agent(&self.mind.model)
     }
 
     fn unpriced(&self) -> Option<super::Unpriced<'_>> {

@@ -198,7 +198,7 @@ fn found(project: &Path) -> String {
 }
 
 impl Executor for Script {
-    fn name(&self) -> String {
+    fn name(&self, _: baton_core::messages::Language) -> String {
         "a script".to_owned()
     }
 
