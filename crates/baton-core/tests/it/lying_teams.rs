@@ -296,11 +296,11 @@ fn what_always_follows_is_sent_without_asking_main() {
     let decision = decided.decision.as_deref().unwrap();
     assert_eq!(decision.next.word(), "CRITIQUE");
     insta::assert_snapshot!(decision.task.as_deref().unwrap(), @"
-    按规则接续：OUTLINE 已写好大纲，现在由你评判。
+    按规则接续：OUTLINE 已写好或修订了大纲，现在由你评判。
     任务：
     - M1-T1: Outline
       验收标准：outline.md has three chapters
-    它改动的文件：无
+    OUTLINE 改动的文件：无
     评判大纲是否达到验收标准，能否据此动笔；不评判章节正文。
 
     MAIN 在第 1 轮就这些任务给 OUTLINE 的工单。其中对成果的要求在这里同样适用；做法和禁止事项只对 OUTLINE 有效：
@@ -368,9 +368,41 @@ fn a_finding_is_shown_until_it_is_settled_also_when_a_newer_report_forgets_it() 
     ");
     team.works("POLISH", "APPROVED", "M1-T1", "");
     team.works("CRITIQUE", "NEEDS_REVISION", "M1-T1", "[prose] chapter 2 has no title");
-    insta::assert_snapshot!(shown(&team), @"");
+    insta::assert_snapshot!(shown(&team), @"
+    M1-T1: OUTLINE APPROVED (iteration 1); POLISH APPROVED (iteration 3); CRITIQUE NEEDS_REVISION (iteration 4)
+    - not settled: 1 of the report of CRITIQUE, iteration 4 (0 worked on since)
+    - open, M1-T1, CRITIQUE in iteration 2: [plot] the secret is told in chapter 1
+    ");
     team.works("OUTLINE", "APPROVED", "M1-T1", "");
     team.works("POLISH", "APPROVED", "M1-T1", "");
     team.works("CRITIQUE", "APPROVED", "M1-T1", "");
-    insta::assert_snapshot!(shown(&team), @"");
+    insta::assert_snapshot!(shown(&team), @"M1-T1: OUTLINE APPROVED (iteration 5); POLISH APPROVED (iteration 6); CRITIQUE APPROVED (iteration 7)");
+}
+
+#[test]
+fn a_finding_belongs_to_the_task_whose_file_it_names() {
+    let (pack, config) = (pack("novel", "en"), Config::default());
+    let mut team = Team::new(&pack, &config, NOVEL);
+    team.works("OUTLINE", "APPROVED", "M1-T1", "");
+    team.works("CRITIQUE", "APPROVED", "M1-T1", "");
+    team.works("DRAFT", "APPROVED", "M2-T1, M2-T2", "");
+    let blockers = "\n- [plot] chapters/02.md:23 he cannot know it\n- [prose] chapters/01.md:5 twice the same word";
+    team.works("CRITIQUE", "NEEDS_REVISION", "M2-T1, M2-T2", blockers);
+    // The story of one chapter is repaired; what follows by rule also has the prose of the other.
+    team.works("DRAFT", "APPROVED", "M2-T2", "");
+    let by_rule = team.run.decided_by_rule().expect("a rule decides");
+    let Event::Decided(decided) = &by_rule else { panic!("{by_rule:?}") };
+    let decision = decided.decision.as_deref().unwrap();
+    assert_eq!(decision.next.word(), "POLISH");
+    let order = decision.task.as_deref().unwrap();
+    assert!(
+        order.contains("- M2-T1: Chapter 1") && order.contains("- M2-T2: Chapter 2"),
+        "{order}"
+    );
+    assert!(order.contains("Findings that you can solve"), "{order}");
+    assert!(order.contains("twice the same word") && !order.contains("he cannot know"), "{order}");
+    team.run.take(by_rule);
+    team.reports("APPROVED", "M2-T1, M2-T2", "");
+    team.works("CRITIQUE", "APPROVED", "M2-T1, M2-T2", "");
+    team.accepted("DRAFT", "update M2-T1 status to POLISHED; update M2-T2 status to POLISHED");
 }
