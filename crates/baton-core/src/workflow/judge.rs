@@ -497,20 +497,16 @@ fn tasks_of_blockers(facts: &ReportFacts, policy: &Policy, plan: &str) -> Vec<Ve
         return Vec::new();
     }
     let tasks = Plan::read(plan, &policy.plan).map(|plan| plan.tasks).unwrap_or_default();
-    let about: Vec<(&Task, Vec<String>)> = tasks
-        .iter()
-        .filter(|task| facts.about.contains(&task.id))
-        .map(|task| (task, files_named(task)))
-        .collect();
+    let about: Vec<&Task> = tasks.iter().filter(|task| facts.about.contains(&task.id)).collect();
+    let ids = |tasks: Vec<&&Task>| tasks.into_iter().map(|task| task.id.clone()).collect();
     let of = |blocker: &String| -> Vec<String> {
-        let ids = |is_one: &dyn Fn(&(&Task, Vec<String>)) -> bool| -> Vec<String> {
-            about.iter().filter(|own| is_one(own)).map(|(task, _)| task.id.clone()).collect()
-        };
-        let by_id = ids(&|(task, _)| names(blocker, &task.id));
-        match by_id.is_empty() {
-            true => ids(&|(_, files)| files.iter().any(|file| blocker.contains(file.as_str()))),
-            false => by_id,
+        let named: Vec<&&Task> = about.iter().filter(|task| names(blocker, &task.id)).collect();
+        if !named.is_empty() {
+            return ids(named);
         }
+        let has_file =
+            |task: &&&Task| files_named(task).iter().any(|file| blocker.contains(file.as_str()));
+        ids(about.iter().filter(has_file).collect())
     };
     facts.blockers.iter().map(of).collect()
 }
