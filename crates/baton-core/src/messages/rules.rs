@@ -22,18 +22,18 @@ impl Language {
 
 messages! {
     changed_after(files): "files changed after it: {files}", "其后有文件变动：{files}";
-    task_not_judged(verifiers): "no report of {verifiers} in this run is about it", "本次运行中 {verifiers} 没有评判过它的报告";
+    task_not_judged(verifiers): "no report of {verifiers} in this run is about it", "本次运行中还没有 {verifiers} 评判它的报告";
     task_did_not_pass(agent, verdict, iteration): "the newest verdict about it is {verdict}, of `{agent}` in iteration {iteration}", "对它的最新结果是 {verdict}（`{agent}`，第 {iteration} 轮）";
     work_not_judged(next, agent, task, of, iteration): "`{next}` may not run: `{agent}` has not judged `{task}` since `{of}` worked on it in iteration {iteration}", "不能派 `{next}`：`{of}` 在第 {iteration} 轮做了 `{task}`，其后 `{agent}` 还没有评判过它";
     work_did_not_pass(next, agent, task, verdict): "`{next}` may not run: the newest verdict of `{agent}` about `{task}` is {verdict}", "不能派 `{next}`：`{agent}` 对 `{task}` 的最新结果是 {verdict}";
     work_names_no_task(next, agent, of): "`{next}` may not run: the newest report of `{of}` names no task, so `{agent}` cannot judge its work", "不能派 `{next}`：`{of}` 的最新报告没有写明任务，`{agent}` 无从评判";
     not_while_open(next, task, finding): "`{next}` may not run while a finding about `{task}` is open: {finding}", "`{task}` 还有未解决的问题，不能派 `{next}`：{finding}";
-    finding_is_open(agent, iteration, text): "{agent} found in iteration {iteration}: {text}; it is settled when a verifier passes the task", "{agent} 在第 {iteration} 轮指出：{text}；核验通过该任务之后才算解决";
-    finding_needs_work(agent, iteration, text, settlers): "{agent} found in iteration {iteration}: {text}; {settlers} must work on it first, then a verifier must pass the task", "{agent} 在第 {iteration} 轮指出：{text}；须先由 {settlers} 处理，再由核验通过该任务";
+    finding_is_open(agent, iteration, text): "{agent} found in iteration {iteration}: {text}; it is settled when a verifier passes the task", "{agent} 在第 {iteration} 轮指出：{text}；负责评判的代理通过该任务之后才算解决";
+    finding_needs_work(agent, iteration, text, settlers): "{agent} found in iteration {iteration}: {text}; {settlers} must work on it first, then a verifier must pass the task", "{agent} 在第 {iteration} 轮指出：{text}；须先由 {settlers} 处理，再由负责评判的代理通过该任务";
     open_finding(tasks, agent, iteration, text): "open, {tasks}, {agent} in iteration {iteration}: {text}", "未解决（{tasks}，{agent} 第 {iteration} 轮）：{text}";
-    worked_finding(tasks, agent, iteration, text): "worked on, to be judged again, {tasks}, {agent} in iteration {iteration}: {text}", "已处理，待复核（{tasks}，{agent} 第 {iteration} 轮）：{text}";
+    worked_finding(tasks, agent, iteration, text): "worked on, to be judged again, {tasks}, {agent} in iteration {iteration}: {text}", "已处理，待再次评判（{tasks}，{agent} 第 {iteration} 轮）：{text}";
     findings_in_report(agent, iteration, count, worked): "open: {count} of the report of {agent}, iteration {iteration}, of which {worked} have been worked on since", "未解决：{agent} 第 {iteration} 轮报告中的 {count} 条，其中 {worked} 条已有人处理";
-    findings_to_judge(): "Findings that no verifier has settled yet. Say of each whether it is resolved now:", "还没有经核验确认解决的问题，请逐条说明现在是否已解决：";
+    findings_to_judge(): "Findings that no verifier has settled yet. Say of each whether it is resolved now:", "以下问题还没有确认解决，请逐条说明现在是否已解决：";
     order_before(agent, iteration): "MAIN's order to {agent} about these tasks in iteration {iteration} (its criteria for the result hold here, too):", "MAIN 在第 {iteration} 轮就这些任务给 {agent} 的工单（其中对成果的要求在这里同样适用）：";
     verdict_in(agent, verdict, iteration): "{agent} {verdict} (iteration {iteration})", "{agent} {verdict}（第 {iteration} 轮）";
     verdict_with_subject(agent, verdict, iteration, subject): "{agent} {verdict} (iteration {iteration}: {subject})", "{agent} {verdict}（第 {iteration} 轮：{subject}）";
