@@ -231,7 +231,7 @@ fn a_blackboard_changes_to_a_pack_of_one_language_without_naming_it() {
     let switched = place.expect(&["pack", "use", "./only"], 0);
     assert!(switched.contains("now uses the pack only (zh)"), "{switched}");
     let titles = place.expect(&["pack", "list"], 0);
-    assert!(titles.contains("测试驱动开发：先写测试，再写代码，最后审查"), "{titles}");
+    assert!(titles.contains("测试驱动开发：先写测试，再写代码，最后评审"), "{titles}");
     let titles = place.expect(&["pack", "list", "--lang", "en"], 0);
     assert!(titles.contains("Test-driven development: tests first"), "{titles}");
 }

@@ -47,7 +47,7 @@ messages! {
     no_name_of_a_tool(name, shape): "`{name}` is no name of a tool; {shape}", "`{name}` 不是工具的名称；{shape}";
     finish_not_closed(shape): "`Finish` has no closing `]`; {shape}", "`Finish` 缺少右方括号 `]`；{shape}";
     arguments_not_json_object(shape): "the arguments are not a JSON object; {shape}", "参数不是 JSON 对象；{shape}";
-    arguments_not_json(error, shape): "the arguments are not JSON: {error}; {shape}", "参数不是合法的 JSON：{error}；{shape}";
+    arguments_not_json(error, shape): "the arguments are not JSON: {error}; {shape}", "参数不是有效的 JSON：{error}；{shape}";
     action_not_closed(shape): "behind the arguments there must be a `]`; {shape}", "参数之后必须是 `]`；{shape}";
 
     // What happened to a call.

@@ -75,7 +75,7 @@ messages! {
     summary_without_form(): "the summary has not the form that was asked for", "摘要没有按要求的格式写";
     summary_without_heading(heading): "the summary has no `{heading}`", "摘要中缺少 `{heading}`";
     summary_not_object(): "the summary is no JSON object", "摘要不是 JSON 对象";
-    summary_not_json(error): "the summary is not JSON: {error}", "摘要不是合法的 JSON：{error}";
+    summary_not_json(error): "the summary is not JSON: {error}", "摘要不是有效的 JSON：{error}";
     summary_without_key(key): "the summary has no key `{key}`", "摘要中缺少键 `{key}`";
     summary_not_smaller(size, replaces): "the summary is not smaller than what it replaces ({size} tokens for {replaces})",
         "摘要没有比它所替代的内容更短（{size} 个 token，原文 {replaces} 个）";
@@ -133,5 +133,5 @@ messages! {
     failed_call(code, tool, target): "{code} of {tool} {target}", "{tool} {target} 的 {code}";
     ended(): "ended", "已结束";
     ended_with(end, line): "{end}: {line}", "{end}: {line}";
-    ended_with_last_line(end, line): "{end}, last line: {line}", "{end}，最后一行: {line}";
+    ended_with_last_line(end, line): "{end}, last line: {line}", "{end}，最后一行：{line}";
 }

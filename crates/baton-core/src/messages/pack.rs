@@ -7,7 +7,7 @@ messages! {
     milestone_finish_attempt(): "FINISH attempt #{{n}}", "FINISH 尝试 #{{n}}";
     milestone_plan_update(): "major plan update ({{n}} changes)", "计划重大更新（{{n}} 项）";
     milestone_first_pass(): "first pass", "首次通过";
-    milestone_pass_again(): "pass again", "恢复通过";
+    milestone_pass_again(): "pass again", "再次通过";
     /// `{iteration}` is filled in when an order is given.
     order_fixer():
         "Resolve the failure that the report above shows, and nothing else. Your report is of iteration {{iteration}}.",

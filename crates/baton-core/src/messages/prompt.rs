@@ -13,7 +13,7 @@ messages! {
     several_more_files(count): "and {count} more files", "另有 {count} 个文件";
     and_more_listed(count): "and {count} more", "另有 {count} 个";
     iteration_of(name, iteration): "{name}, iteration {iteration}", "{name}，第 {iteration} 轮";
-    subloop_of(stage, number): "{stage}, sub-iteration {number}", "{stage}，子循环第 {number} 次";
+    subloop_of(stage, number): "{stage}, sub-iteration {number}", "{stage}，修复循环第 {number} 次";
 
     // Titles.
     title_policy(): "Policy", "策略";
@@ -38,7 +38,7 @@ messages! {
         "本次运行改过的文件，以及改动它们的阶段";
     title_earlier_reports():
         "Earlier reports of this run, by iteration and agent",
-        "本次运行中较早的报告，按轮次和代理";
+        "本次运行中较早的报告，按轮次和代理排列";
     title_last_of_earlier_reports(title, shown, count):
         "{title} (the last {shown} of {count})",
         "{title}（共 {count} 份，列出最后 {shown} 份）";
@@ -112,13 +112,13 @@ messages! {
     machine_coverage(ways): "coverage can be measured with: {ways}", "覆盖率可以这样测：{ways}";
     limit_seconds(count): "{count} s", "{count} 秒";
     minutes(count): "{count} min", "{count} 分钟";
-    machine_time(stage): "time: {stage} for your whole work", "时间：你的全部工作共有 {stage}";
+    machine_time(stage): "time: {stage} for your whole work", "时间：全部工作共有 {stage}";
     machine_command_time(time, usual, most):
         "{time}; a command {usual} s, or what its `timeout` says (up to {most} s)",
         "{time}；每条命令 {usual} 秒，另写 `timeout` 的以它为准（最多 {most} 秒）";
     machine_writes():
         "commands may write the project (but not the blackboard, and no repository inside it) and `$TMPDIR`",
-        "命令可以写项目（黑板和项目里的其他版本库除外）和 `$TMPDIR`";
+        "命令可以写项目（黑板和项目里的仓库除外）和 `$TMPDIR`";
     machine_writes_a_copy():
         "you change no file of the project; commands may write a private copy of it, which is thrown away when your work ends, and `$TMPDIR`",
         "你不改任何项目文件；命令可以写项目的一个私有副本（你的工作结束后即丢弃）和 `$TMPDIR`";
@@ -175,7 +175,7 @@ messages! {
     scope_named(names): " ({names})", "（{names}）";
     scope_keys(count): "{count} keys", "{count} 个键";
     changes_unknown(): "(not known: no run is in progress)", "（未知：当前没有运行）";
-    changes_none(): "(no stage changed a file)", "（没有阶段改动过文件）";
+    changes_none(): "(no stage changed a file)", "（没有哪个阶段改动过文件）";
     no_changed_files(): "none", "没有文件";
     plan_ready(): "plan: ready", "计划：已完成";
     plan_not_ready(open): "plan: not ready ({open})", "计划：没有完成（{open}）";
@@ -193,7 +193,7 @@ messages! {
     // Files that MAIN asks to read.
     decide_now():
         "Decide now: nothing more can be read for this decision.",
-        "现在就做决定：为这次决策不能再读更多内容。";
+        "现在就做决定：这次决策不能再读别的内容。";
     decide_or_ask():
         "Decide now, or ask once more for files that the decision needs.",
         "现在就做决定；决策还需要别的文件时，可以再要求阅读一次。";
@@ -201,7 +201,7 @@ messages! {
         "cut: lines 1 to {shown} of {all}; the rest did not fit",
         "有删节：共 {all} 行，这里是第 1 到第 {shown} 行，其余放不下";
     read_missing(): "there is no such file", "没有这个文件";
-    read_not_text(): "it is not UTF-8 text", "不是编码正确的文本";
+    read_not_text(): "it is not UTF-8 text", "不是 `UTF-8` 文本";
     read_failed(error): "{error}", "无法读取";
 
     // The project notes.
@@ -244,5 +244,5 @@ messages! {
     characters_left_out(count):
         "[… {count} characters left out …]",
         "[… 略去 {count} 个字符 …]";
-    turns_left_out(from, to): "[… turns {from} to {to} left out …]", "[… 略去第 {from} 到第 {to} 轮 …]";
+    turns_left_out(from, to): "[… turns {from} to {to} left out …]", "[… 略去第 {from} 到第 {to} 轮对话 …]";
 }

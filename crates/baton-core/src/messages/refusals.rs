@@ -26,7 +26,7 @@ messages! {
         "报告有 {bytes} 字节，超过上限 {most} 字节（4 MiB）";
     report_not_log():
         "a report; long output belongs in a file that it names",
-        "只写报告；长输出另存为文件，在报告中写明文件名";
+        "只写报告；长输出不写在里面，只写明它在哪个文件中";
     report_is_empty(): "the report is empty", "报告为空";
     report_begins(prefix): "a report that begins with `{prefix} N`", "以 `{prefix} N` 开头的报告";
     report_not_utf8(byte):
@@ -34,7 +34,7 @@ messages! {
         "报告不是 UTF-8 编码：此处的字节是 `{byte}`";
     utf8_text(): "UTF-8 text", "UTF-8 文本";
 
-    iteration_line(): "the iteration line", "迭代行";
+    iteration_line(): "the iteration line", "轮次行";
     verdict_line(): "the verdict line", "结论行";
     blockers_line(): "the blockers line", "阻塞行";
     line_is_empty(line): "{line} is empty", "{line}为空";
@@ -139,10 +139,10 @@ messages! {
     json_escape_digits():
         "`\\u` without four hex digits", "`\\u` 后没有四位十六进制数字";
     json_half_pair(code):
-        "`\\u{code}` is half of a surrogate pair", "`\\u{code}` 只是代理对的一半";
+        "`\\u{code}` is half of a surrogate pair", "`\\u{code}` 只是 `UTF-16` 代理对的一半";
     json_both_halves():
         "both halves, `\\ud800` to `\\udbff` first",
-        "写全代理对，`\\ud800` 到 `\\udbff` 在前";
+        "写全 `UTF-16` 代理对，`\\ud800` 到 `\\udbff` 在前";
     json_ends_in_escape(): "the JSON ends inside an escape", "JSON 在转义中间结束";
     json_not_escape(letter): "`\\{letter}` is not an escape", "`\\{letter}` 不是有效的转义";
     json_number_form(raw):

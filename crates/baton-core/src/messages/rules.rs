@@ -22,16 +22,16 @@ impl Language {
 
 messages! {
     changed_after(files): "files changed after it: {files}", "其后有文件变动：{files}";
-    task_not_judged(verifiers): "no report of {verifiers} in this run is about it", "本次运行中 {verifiers} 没有评判过它的报告";
+    task_not_judged(verifiers): "no report of {verifiers} in this run is about it", "本次运行中还没有 {verifiers} 评判它的报告";
     task_did_not_pass(agent, verdict, iteration): "the newest verdict about it is {verdict}, of `{agent}` in iteration {iteration}", "对它的最新结果是 {verdict}（`{agent}`，第 {iteration} 轮）";
     work_not_judged(next, agent, task, of, iteration): "`{next}` may not run: `{agent}` has not judged `{task}` since `{of}` worked on it in iteration {iteration}", "不能派 `{next}`：`{of}` 在第 {iteration} 轮做了 `{task}`，其后 `{agent}` 还没有评判过它";
     work_did_not_pass(next, agent, task, verdict): "`{next}` may not run: the newest verdict of `{agent}` about `{task}` is {verdict}", "不能派 `{next}`：`{agent}` 对 `{task}` 的最新结果是 {verdict}";
     work_names_no_task(next, agent, of): "`{next}` may not run: the newest report of `{of}` names no task, so `{agent}` cannot judge its work", "不能派 `{next}`：`{of}` 的最新报告没有写明任务，`{agent}` 无从评判";
     not_while_open(next, task, finding): "`{next}` may not run while a finding about `{task}` is open: {finding}", "`{task}` 还有未解决的问题，不能派 `{next}`：{finding}";
-    finding_is_open(agent, iteration, text): "{agent} found in iteration {iteration}: {text}; it is settled when a verifier passes the task", "{agent} 在第 {iteration} 轮指出：{text}；核验通过该任务之后才算解决";
-    finding_needs_work(agent, iteration, text, settlers): "{agent} found in iteration {iteration}: {text}; {settlers} must work on it first, then a verifier must pass the task", "{agent} 在第 {iteration} 轮指出：{text}；须先由 {settlers} 处理，再由核验通过该任务";
+    finding_is_open(agent, iteration, text): "{agent} found in iteration {iteration}: {text}; it is settled when a verifier passes the task", "{agent} 在第 {iteration} 轮指出：{text}；负责评判的代理通过该任务之后才算解决";
+    finding_needs_work(agent, iteration, text, settlers): "{agent} found in iteration {iteration}: {text}; {settlers} must work on it first, then a verifier must pass the task", "{agent} 在第 {iteration} 轮指出：{text}；须先由 {settlers} 处理，再由负责评判的代理通过该任务";
     open_finding(tasks, agent, iteration, text): "open, {tasks}, {agent} in iteration {iteration}: {text}", "未解决（{tasks}，{agent} 第 {iteration} 轮）：{text}";
-    worked_finding(tasks, agent, iteration, text): "worked on, to be judged again, {tasks}, {agent} in iteration {iteration}: {text}", "已处理，待复核（{tasks}，{agent} 第 {iteration} 轮）：{text}";
+    worked_finding(tasks, agent, iteration, text): "worked on, to be judged again, {tasks}, {agent} in iteration {iteration}: {text}", "已处理，待再次评判（{tasks}，{agent} 第 {iteration} 轮）：{text}";
     findings_in_report(agent, iteration, count, worked): "not settled: {count} of the report of {agent}, iteration {iteration} ({worked} worked on since)", "{agent} 第 {iteration} 轮报告指出的 {count} 条还没有经核验确认解决（其后处理过 {worked} 条）";
     findings_to_solve(): "Findings that you can solve. Solve all of them now, and say of each what you did:", "由你解决的问题，这次全部解决，并逐条写明怎么处理的：";
     findings_to_judge(): "This is work after findings. Say of each of them whether it is resolved now:", "这是返工之后的工作。下列问题请逐条说明现在是否已解决：";

@@ -81,10 +81,10 @@ messages! {
     between_steps(): "between two steps", "两个步骤之间";
 
     large_prompt(bytes): "a prompt of MAIN has {bytes} bytes, over 200 KB", "MAIN 的一份提示有 {bytes} 字节，超过 200 千字节";
-    subloop_often(percent): "the sub-loop was entered in {percent}% of the tester's runs", "测试方的运行中有 {percent}% 进入了修复循环";
-    only_loop_failed(): "the only repair loop did not fix the failure", "唯一一次修复循环没有修复失败";
-    no_loop_worked(loops): "none of the {loops} repair loops fixed the failure", "{loops} 次修复循环都没有修复失败";
-    few_loops_worked(passed, loops): "only {passed} of the {loops} repair loops fixed the failure", "{loops} 次修复循环中只有 {passed} 次修复了失败";
+    subloop_often(percent): "the sub-loop was entered in {percent}% of the tester's runs", "测试代理的运行中有 {percent}% 进入了修复循环";
+    only_loop_failed(): "the only repair loop did not fix the failure", "唯一的一次修复循环没有解决问题";
+    no_loop_worked(loops): "none of the {loops} repair loops fixed the failure", "{loops} 次修复循环都没有解决问题";
+    few_loops_worked(passed, loops): "only {passed} of the {loops} repair loops fixed the failure", "{loops} 次修复循环中只有 {passed} 次解决了问题";
     summaries_failed(percent): "{percent}% of the summaries failed: the verdict of a report was not found", "{percent}% 的摘要失败：没有找到报告的结论";
     cache_seldom(percent): "the cache of summaries helped in {percent}% of the looks", "摘要缓存的命中率为 {percent}%";
 
@@ -105,8 +105,8 @@ messages! {
     torn_record(bytes): "a torn record of {bytes} bytes was cut off the journal: it was never acknowledged", "日志末尾有一条不完整的记录（{bytes} 字节），已截去：它从未被确认";
     other_setup(before, now): "this run began with {before}; continuing with {now}", "本次运行开始时使用 {before}；现在使用 {now} 继续";
     gate_again(command): "the gate `{command}` was interrupted and its result is unknown: it is run again", "检查命令 `{command}` 被中断，结果未知：将重新运行";
-    package_is_folder(path): "no package is handed over: {path} is a folder", "没有移交文件包：{path} 是文件夹";
-    no_package(path, error): "no package is handed over ({path}): {error}", "没有移交文件包（{path}）：{error}";
+    package_is_folder(path): "no package is handed over: {path} is a folder", "没有交出交接包：{path} 是文件夹";
+    no_package(path, error): "no package is handed over ({path}): {error}", "没有交出交接包（{path}）：{error}";
     made_board(path, pack, language): "made {path}: pack {pack} ({language})", "已创建 {path}：包 {pack}（{language}）";
     using_board(project): "using the blackboard of {project}", "使用 {project} 的黑板";
     uncommitted(counted, count, it): "{counted} in the work tree; snapshots include {it}, `baton diff` leaves {it} out", "工作区有 {count} 处未提交的改动；快照包含这些改动，`baton diff` 不显示";
@@ -158,7 +158,7 @@ messages! {
     row_cost(): "cost", "费用";
     cost_at_least(cost, counted, count): "at least {cost} ({counted} of unknown cost)", "至少 {cost}（{count} 个阶段费用未知）";
     row_subloops(): "sub-loops", "修复循环";
-    subloop_figures(loops, runs, count, passed, time, saved): "{loops} in {runs} of the tester, {passed} repaired, {time}, {saved}", "测试方运行 {count} 次，进入 {loops} 次，修复 {passed} 次，{time}，{saved}";
+    subloop_figures(loops, runs, count, passed, time, saved): "{loops} in {runs} of the tester, {passed} repaired, {time}, {saved}", "测试代理运行 {count} 次，进入 {loops} 次，修复 {passed} 次，{time}，{saved}";
     decisions_saved(counted, count): "{counted} saved", "节省决策 {count} 次";
     row_overturned(): "overturned", "被推翻";
     overturned_figures(passes, finishes, passed, finished): "{passes}, {finishes}", "通过 {passed} 次，结束 {finished} 次";

@@ -10,12 +10,12 @@ messages! {
     read_from(): "first line, from 1", "起始行，从 1 数起";
     read_lines(): "how many; default 1000", "读多少行；默认 1000";
     glob_tool(): "Find files by a pattern such as src/**/*.rs; .gitignore is respected.",
-        "按模式查找文件，例如 `src/**/*.rs`；遵守 `.gitignore`。";
+        "按模式查找文件，例如 `notes/**/*.md`；遵守 `.gitignore`。";
     glob_path(): "folder to look in", "在哪个文件夹中查找";
     grep_tool(): "Search file contents by a regular expression; .gitignore is respected.",
         "用正则表达式搜索文件内容；遵守 `.gitignore`。";
     grep_path(): "file or folder", "文件或文件夹";
-    grep_glob(): "only files like *.py", "只搜索这类文件，例如 `*.py`";
+    grep_glob(): "only files like *.py", "只搜索这类文件，例如 `*.md`";
     recall_tool(): "Bring back an earlier result that was folded, shortened or cut, whole, by its id.",
         "按编号取回先前被折叠、缩短或截断的结果的全文。";
     recall_id(): "o17, or u3 for a message of the user", "`o17`；用户的消息写 `u3`";
@@ -67,7 +67,7 @@ messages! {
     list_too_long(most): "a list has at most {most} steps", "清单最多 {most} 步";
     no_edits(): "there are no edits", "没有给出任何替换";
     too_many_edits(most): "one call has at most {most} edits", "一次调用最多 {most} 处替换";
-    edit_number(number, why): "edit {number}: {why}; none of the edits was made", "第 {number} 处：{why}；所有替换都没有做";
+    edit_number(number, why): "edit {number}: {why}; none of the edits was made", "第 {number} 处：{why}；所有替换均未执行";
     edit_changes_nothing(): "the edit changes nothing", "这次替换没有改变任何内容";
     changed_since_read(file): "`{file}` was changed since you read it; read it again", "`{file}` 在你读过之后有改动；请重新读";
     old_is_empty(): "old_string is empty; it must be the text of the file that is to be replaced, exactly as it stands there",

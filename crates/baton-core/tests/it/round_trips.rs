@@ -420,7 +420,7 @@ fn milestones_are_named_in_the_packs_language_and_joined() {
         Milestone::PassAgain,
     ];
     let zh = common::pack("tdd", "zh").policy.milestones.texts;
-    insta::assert_snapshot!(milestone_title(&all, &zh).unwrap(), @"用户决策 - A / FINISH 尝试 #1 / 计划重大更新（6 项） / 首次测试通过 / 测试恢复通过");
+    insta::assert_snapshot!(milestone_title(&all, &zh).unwrap(), @"用户决策 - A / FINISH 尝试 #1 / 计划重大更新（6 项） / 首次测试通过 / 测试再次通过");
     let en = common::pack("tdd", "en").policy.milestones.texts;
     insta::assert_snapshot!(milestone_title(&all[1..2], &en).unwrap(), @"FINISH attempt #1");
     assert_eq!(milestone_title(&[], &en), None);

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 /// An entry as a run writes it; every tenth is a milestone, every fiftieth a person's decision.
 fn entry(number: u32) -> String {
     let is_milestone = number.is_multiple_of(10);
-    let title = if is_milestone { format!("测试恢复通过 {number}") } else { String::new() };
+    let title = if is_milestone { format!("测试再次通过 {number}") } else { String::new() };
     let reason = format!(
         "M{}-T{}: 边界 {number} still fails; try it in another way. ",
         number / 9,

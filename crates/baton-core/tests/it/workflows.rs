@@ -1315,7 +1315,7 @@ fn a_refusal_is_told_in_the_language_of_the_pack() {
     第 1 行第 1 列：JSON 之前有其他内容：`DEV`；要求：一个 JSON 对象，以 `{` 开头
     这次决策已经读过 2 次文件；要求：作出决策
     第 1 行第 46 列：`dev_plan` 第 1 行：任务 `M1-T1` 不能设为 `VERIFIED`：本次运行中还没有 `TEST`、`REVIEW` 的报告
-    缺少迭代行；要求：`iteration: 1`
+    缺少轮次行；要求：`iteration: 1`
     缺少结论行；要求：`结论：` 后写 `PASS`、`FAIL`、`BLOCKED` 之一
     缺少阻塞行；要求：`阻塞：` 后写 `无` 或阻塞
     ");
