@@ -167,7 +167,7 @@ pub struct Features {
     pub milestones: bool,
     pub summary_cache: bool,
     pub folding: bool,
-    /// Who follows a pass is decided by the policy (`routing.after_pass`) without asking MAIN.
+    /// The policy decides who follows a pass (`routing.after_pass`), without asking MAIN.
     pub routing: bool,
 }
 

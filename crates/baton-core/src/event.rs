@@ -813,7 +813,7 @@ pub struct ReportFacts {
     /// empty list: it is about all tasks of the report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocker_tasks: Vec<Vec<String>>,
-    /// What it says that it judged or made: the first of the agent's own summary fields.
+    /// The first of the agent's own summary fields: what was judged or made, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// The percentage that the policy asks the tester for.

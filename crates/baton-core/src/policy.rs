@@ -270,7 +270,7 @@ pub struct Routing {
     /// before the pass of a verifier settles the finding. Any pass of a verifier settles the others.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub settled_by: IndexMap<String, Vec<AgentName>>,
-    /// Who follows an agent that passed, without asking MAIN. The work orders are in
+    /// The agent that follows one that passed, without asking MAIN. The work orders are in
     /// `context.orders.after_pass`.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub after_pass: IndexMap<AgentName, Succession>,
@@ -286,12 +286,12 @@ pub struct Routing {
 pub enum Needed {
     /// The newest report of this agent.
     By(AgentName),
-    /// Of each task that `of` worked on with success, the newest report of `agent` about it, given
+    /// The newest report of `agent` about each task that `of` worked on with success, given
     /// after that work.
     Of(JudgedWork),
 }
 
-/// What one agent says about the work of another.
+/// The judgement of one agent about the work of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgedWork {
@@ -323,7 +323,7 @@ impl Needed {
     }
 }
 
-/// What follows a pass by rule.
+/// The agent that follows a pass by rule, and the status of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Succession {

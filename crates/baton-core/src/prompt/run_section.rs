@@ -144,7 +144,7 @@ impl Section {
         section
     }
 
-    /// What was judged of each task, so that nobody takes a pass of one for a pass of another.
+    /// The newest verdicts about each task: a pass of one is not a pass of another.
     pub(super) fn verdicts(words: Language, lines: &[String]) -> Option<Section> {
         let why = "a pass counts for the tasks that it is about";
         let title = words.title_of_verdicts();

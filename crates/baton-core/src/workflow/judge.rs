@@ -242,8 +242,8 @@ const TEXT_FILES: [&str; 14] = [
     "py",
 ];
 
-/// The files that a task's acceptance names: words with a known ending. A name may stand between
-/// letters without spaces, as in Chinese; then it begins where its first ASCII letter does.
+/// The files that a task's acceptance names: words with a known ending. A name may be
+/// between letters without spaces, as in Chinese; then it begins where its first ASCII letter does.
 pub fn files_named(task: &Task) -> Vec<String> {
     let Some(acceptance) = task.field("acceptance") else { return Vec::new() };
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-');

@@ -1,6 +1,6 @@
 //! Decisions by rule: where the policy fixes who follows a pass (`routing.after_pass`), MAIN is not
-//! asked. Such a decision meets every rule that one of MAIN would meet; whatever stands against it is
-//! for MAIN to decide. It never finishes a run and never asks the user.
+//! asked. Such a decision meets every rule that one of MAIN would meet; where a rule is
+//! against it, MAIN decides. It never finishes a run and never asks the user.
 
 use super::judge::{follows_rules, plan_hash, summary_of};
 use super::tasks::TaskOrder;
@@ -61,7 +61,7 @@ impl State {
             return None;
         }
         let agent = self.reports.passed_last.as_ref()?;
-        // A pass that does not count any more, say because the user edited a file, is for MAIN.
+        // MAIN decides after a pass that no longer counts, say because the user edited a file.
         let facts = self.counted_pass(agent, rules.pack.words()).ok()?;
         (facts.iteration.0 + 1 == self.iteration.0).then_some(facts)
     }
@@ -90,7 +90,7 @@ impl State {
             .collect();
         let stage =
             StageId { iteration: facts.iteration, name: facts.agent.clone(), subloop: None };
-        // Also its stages inside of the sub-loop, whose names only go on after this one.
+        // Also its stages inside of the sub-loop, whose names begin with this one.
         let stage = stage.to_string();
         let mut changes = self.files.stage_changes.iter().rev();
         let files = changes.find(|(own, _)| own.starts_with(&stage));
@@ -130,7 +130,7 @@ impl State {
     }
 
     /// The tasks with those about which something is open that the next agent can solve: an order for a
-    /// part of them would leave the rest behind.
+    /// part of them would leave the rest open.
     fn with_findings_for(
         &self,
         next: &AgentName,

@@ -64,7 +64,7 @@ pub struct Finding {
     pub iteration: Iteration,
     pub class: String,
     pub text: String,
-    /// Somebody who can settle it has worked on the task since, with success.
+    /// True if an agent that can settle it has worked on the task since, with success.
     #[serde(default)]
     pub is_worked: bool,
     /// The number of the report's event.
@@ -110,8 +110,8 @@ impl State {
         });
     }
 
-    /// The blockers of a report that did not pass. It says again what still holds of the agent's older
-    /// ones; but what nobody has worked on does not leave with it.
+    /// The blockers of a report that did not pass. It repeats what still holds of the agent's older
+    /// ones; but a finding that no agent has worked on does not leave with it.
     fn open_findings(&mut self, facts: &ReportFacts, seq: u64, rules: &Rules<'_>) {
         let routing = &rules.pack.policy.routing;
         let findings = &mut self.reports.findings;
@@ -280,7 +280,7 @@ impl State {
         self.reports.findings.iter().filter(is_one).collect()
     }
 
-    /// Open findings on which an agent can work, and on which nobody has.
+    /// Open findings on which an agent can work, and on which none has.
     pub(super) fn findings_for<'a>(
         &'a self,
         agent: &'a AgentName,

@@ -14,7 +14,7 @@ use crate::workflows::Run;
 const NOVEL: &str = "## Milestone M1: Outline\n\n### M1-T1: Outline\n- status: IN_PROGRESS\n- acceptance: outline.md has three chapters\n\n## Milestone M2: Chapters\n\n### M2-T1: Chapter 1\n- status: TODO\n- acceptance: chapters/01.md, 400 words\n\n### M2-T2: Chapter 2\n- status: TODO\n- acceptance: chapters/02.md, 400 words\n";
 const ANALYSIS: &str = "## Milestone M1: Facts\n\n### M1-T1: When?\n- status: IN_PROGRESS\n\n### M1-T2: Why?\n- status: IN_PROGRESS\n\n## Milestone M2: Answer\n\n### M2-T1: Conclusion\n- status: TODO\n- acceptance: conclusion.md answers\n";
 
-/// A run of a pack with a plan, in which a rule asks nobody.
+/// A run of a pack with a plan.
 struct Team<'a> {
     run: Run<'a>,
     zh: bool,
