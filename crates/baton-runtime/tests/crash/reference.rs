@@ -110,14 +110,16 @@ fn answer(stage: &StageId) -> String {
         )
     };
     match (stage.iteration.0, stage.name.as_str(), stage.subloop) {
-        (1, "MAIN", _) => decision("TEST", r###"{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"}"###),
+        // An order that names no task: MAIN decides in the second iteration.
+        (1, "MAIN", _) => decision("TEST", r###"{"replace":"## Milestone M1: Safe\n\n### M1-T1: add()\n- status: TODO\n"}"###)
+            .replace(r#""task":"M1-T1""#, r#""task":"begin""#),
         (1 | 3, "TEST", None) => report("FAIL", "[impl] overflow in add()"),
         (1, "TEST", Some(1)) => report("FAIL", "[impl] still wrong"),
         (_, "TEST" | "DEV", Some(_)) => report("PASS", "none"),
         (2, "MAIN", _) => r#"{"next_agent":"USER","reason":"which way?","dev_plan":null,"finish_review_override":null,"question":{"title":"Which way?","text":"Keep it?","options":[{"option_id":"keep","description":"as it is"},{"option_id":"drop","description":"away"}],"recommended_option_id":"keep"}}"#.to_owned(),
         (3, "MAIN", _) => decision("TEST", r#""update M1-T1 status to IN_PROGRESS""#),
-        (4, "MAIN", _) => decision("REVIEW", r#""update M1-T1 status to DONE; set M1-T1 evidence: 第 3 轮""#),
-        (_, "MAIN", _) => decision("FINISH", r#""update M1-T1 status to VERIFIED""#),
+        // The fourth decision is one by rule.
+        (_, "MAIN", _) => decision("FINISH", r#""update M1-T1 status to VERIFIED; set M1-T1 evidence: 第 3 轮""#),
         (_, "FINISH_CHECK", _) => decision("FINISH", "null"),
         _ => report("PASS", "none"),
     }

@@ -242,6 +242,7 @@ pub(crate) fn a_run_is_the_same_twice() {
         history.contains("FINISH accepted") && history.contains("## User Decision (Iteration 2)"),
         "{history}"
     );
+    assert!(history.contains("so REVIEW follows by rule"), "{history}");
     let results = results(&undisturbed().records);
     assert_eq!(results.get("exec sh ../gate.sh TEST: true"), Some(&2), "{results:?}");
     assert_eq!(results.get("exec sh ../gate.sh FINISH: true"), Some(&1), "{results:?}");
