@@ -141,8 +141,11 @@ impl State {
         let open: Vec<&String> =
             self.findings_for(next, rules).flat_map(|finding| &finding.tasks).collect();
         let all = Plan::read(plan, &rules.pack.policy.plan).map(|plan| plan.tasks);
-        let is_one =
-            |task: &Task| open.contains(&&task.id) || tasks.iter().any(|own| own.id == task.id);
+        let is_one = |task: &Task| {
+            open.contains(&&task.id)
+                || self.waits_for(next, task)
+                || tasks.iter().any(|own| own.id == task.id)
+        };
         let all: Vec<Task> = all.unwrap_or_default().into_iter().filter(is_one).collect();
         if all.is_empty() { tasks } else { all }
     }

@@ -280,6 +280,14 @@ impl State {
         self.reports.findings.iter().filter(is_one).collect()
     }
 
+    /// True if an agent did not pass a task, and what it found about it has been worked on: a report
+    /// about several tasks also returns those in which it found nothing.
+    pub(super) fn waits_for(&self, agent: &AgentName, task: &Task) -> bool {
+        let verdict = self.reports.tasks.get(&task.id).and_then(|own| own.verdicts.get(agent));
+        let is_returned = verdict.is_some_and(|verdict| verdict.outcome != Outcome::Pass);
+        is_returned && self.findings_about(&task.id).all(|finding| finding.is_worked)
+    }
+
     /// Open findings on which an agent can work, and on which none has.
     pub(super) fn findings_for<'a>(
         &'a self,

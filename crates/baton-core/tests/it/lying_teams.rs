@@ -402,7 +402,15 @@ fn a_finding_belongs_to_the_task_whose_file_it_names() {
     assert!(order.contains("Findings that you can solve"), "{order}");
     assert!(order.contains("twice the same word") && !order.contains("he cannot know"), "{order}");
     team.run.take(by_rule);
-    team.reports("APPROVED", "M2-T1, M2-T2", "");
+    // Both chapters were returned, so both are judged again, also if one of them was enough to polish.
+    team.reports("APPROVED", "M2-T1", "");
+    let by_rule = team.run.decided_by_rule().expect("a rule decides");
+    let Event::Decided(decided) = &by_rule else { panic!("{by_rule:?}") };
+    let order = decided.decision.as_deref().unwrap().task.clone().unwrap();
+    assert!(
+        order.contains("- M2-T1: Chapter 1") && order.contains("- M2-T2: Chapter 2"),
+        "{order}"
+    );
     team.works("CRITIQUE", "APPROVED", "M2-T1, M2-T2", "");
     team.accepted("DRAFT", "update M2-T1 status to POLISHED; update M2-T2 status to POLISHED");
 }
