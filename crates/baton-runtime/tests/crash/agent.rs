@@ -45,6 +45,9 @@ fn steps(iteration: Iteration) -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// The words of the system for a disk without room.
+const DISK_FULL: &str = "No space left on device";
+
 /// Iterations in which the agent's first report is refused.
 const CARELESS: u32 = 1;
 
@@ -58,8 +61,11 @@ pub(crate) fn executor() -> Builtin {
         });
         let verdict = if iteration == CARELESS && !is_corrected { "GREAT" } else { "PASS" };
         let results = messages.iter().filter(|message| message["role"] == "tool");
-        // What is unknown is done again; every step here can be.
-        let is_known = |result: &&Value| !result["content"].to_string().contains("UNKNOWN");
+        // What is unknown is done again, and what found the disk full; every step here can be.
+        let is_known = |result: &&Value| {
+            let said = result["content"].to_string();
+            !said.contains("UNKNOWN") && !said.contains(DISK_FULL)
+        };
         match steps(Iteration(iteration)).get(results.filter(is_known).count()) {
             Some((tool, arguments)) => call(tool, arguments.clone()),
             None => text(&format!(
@@ -224,7 +230,8 @@ pub(crate) fn a_sync_that_fails_stops_an_agent_and_repeats_nothing() {
     swept("sync", 61, |output| output.status.code() == Some(FAILED));
 }
 
-/// Acts that were begun, and those whose result nobody knew, in all transcripts.
+/// Acts that were begun, and those that are done again, in all transcripts: their result is unknown, or
+/// they found the disk full.
 fn acts(folder: &Path) -> (usize, usize) {
     let transcripts = folder.join("project/.baton/transcripts");
     let mut sums = (0, 0);
@@ -234,6 +241,9 @@ fn acts(folder: &Path) -> (usize, usize) {
             let steps = fs::read_to_string(stage.path().join("steps.log")).unwrap_or_default();
             sums.0 += steps.matches("\"step\":\"started\"").count();
             sums.1 += steps.matches("\"code\":\"UNKNOWN\"").count();
+            let is_failed =
+                |line: &&str| line.contains("\"step\":\"observed\"") && line.contains(DISK_FULL);
+            sums.1 += steps.lines().filter(is_failed).count();
         }
     }
     sums
