@@ -119,12 +119,15 @@ impl Views {
         }
     }
 
-    /// Removes the views of blackboards that are gone.
+    /// Removes the views of blackboards that are gone. One that is used is not gone: it may only be
+    /// out of sight here, on a disk that another mount namespace sees.
     pub fn sweep_abandoned(&self) {
         for entry in entries(&self.all) {
-            let owner = load::text(&entry.path().join(OWNER), load::SMALL).ok();
-            if owner.is_some_and(|owner| !Path::new(&owner).exists()) {
-                copy::remove(&entry.path());
+            let folder = entry.path();
+            let owner = load::text(&folder.join(OWNER), load::SMALL).ok();
+            let is_gone = owner.is_some_and(|owner| !Path::new(&owner).exists());
+            if is_gone && !is_used(&folder) {
+                copy::remove(&folder);
             }
         }
     }
@@ -255,6 +258,13 @@ pub(crate) fn lock(folder: &Path) -> Option<File> {
     let file = lock_file(&folder.join(LOCK)).ok()?;
     let how = rustix::fs::FlockOperation::NonBlockingLockExclusive;
     rustix::fs::flock(&file, how).ok().map(|()| file)
+}
+
+/// True if a process uses the copy of a blackboard's files, or one of its views.
+fn is_used(folder: &Path) -> bool {
+    let views = entries(folder).map(|entry| entry.path());
+    let mut places = views.filter(|path| path.join(LOCK).exists()).chain([folder.to_owned()]);
+    places.any(|place| lock(&place).is_none())
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = fs::DirEntry> {

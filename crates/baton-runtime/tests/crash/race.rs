@@ -66,7 +66,7 @@ impl Sleeper {
 }
 
 const PLACES: [&str; 3] =
-    ["TEST, iteration 1", "DEV, iteration 1, sub-iteration 1", "MAIN, iteration 4"];
+    ["TEST, iteration 1", "DEV, iteration 1, sub-iteration 1", "REVIEW, iteration 4"];
 
 pub(crate) fn a_holder_that_sleeps_still_holds() {
     for place in PLACES {
