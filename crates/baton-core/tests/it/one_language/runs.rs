@@ -251,9 +251,9 @@ fn an_attempt_to_finish_is_told_in_chinese() {
         for next in ["FINISH", "DEV", ignore] {
             let mut run = to_check(review, plan);
             if next == ignore {
-                run.says(next)
+                run.says(next);
             } else {
-                decides(&mut run, next, "")
+                decides(&mut run, next, "");
             }
             is_chinese_run(&run);
             if let Some(line) = &run.state.reports.overridden {
