@@ -15,6 +15,7 @@ use baton_runtime::drive::{self, Around, Control, Drive, End, Notice};
 use baton_runtime::executor::{Builtin, Call, Executor, Executors, Hear, Outcome, Told, Unusable};
 use baton_runtime::journal;
 use baton_runtime::load::Environment;
+use baton_runtime::lock;
 use baton_runtime::sandbox::Interrupt;
 use baton_runtime::store::{Disk, Fault, Op};
 use rustix::process::{Signal, getpid, kill_process};
@@ -408,7 +409,11 @@ pub(crate) fn child(args: &[String]) -> i32 {
         }
         Err(error) => {
             println!("{error}");
-            if matches!(error, drive::Error::Lock(_)) { HELD } else { FAILED }
+            if matches!(error, drive::Error::Lock(lock::Error::Held { .. })) {
+                HELD
+            } else {
+                FAILED
+            }
         }
     }
 }
